@@ -1,0 +1,380 @@
+"""Events: the facts that a session log keeps.
+
+An event class is its wire tag: `TurnStart` ⇄ `turn/start`. `LogEvent` is the envelope with its place in the log.
+
+Rules: frozen values; `decode_event(encode_event(e)) == e`; the surface (what a model sees) is made of
+`user/message`, `assistant/message` and `tool/result` alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from dsh_lsp.abort import Cause
+from dsh_lsp.errors import LlmFailure
+from dsh_lsp.messages import (
+    AssistantMessage,
+    CallConfig,
+    Chunk,
+    TokenUsage,
+    ToolSpec,
+    UserMessage,
+)
+from dsh_lsp.wire import JsonObject, Wire, decode, encode
+
+# -- turns and steps -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnStart(Wire):
+    """A turn begins; turns are numbered from 1 over the whole session."""
+
+    turn: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended(Wire):
+    """A turn ended for a reason that needs no more words."""
+
+    kind: Literal["completed", "blocked", "max-tokens", "interrupted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedByAbort(Wire):
+    """A turn was cancelled; `reason` is the first cause."""
+
+    reason: Cause
+    kind: Literal["aborted"] = "aborted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedByError(Wire):
+    """A turn failed."""
+
+    error: LlmFailure
+    kind: Literal["error"] = "error"
+
+
+TurnEndReason: TypeAlias = Annotated[Ended | EndedByAbort | EndedByError, Field(discriminator="kind")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnEnd(Wire):
+    """A turn is over."""
+
+    turn: int
+    reason: TurnEndReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepStart(Wire):
+    """A step begins: one model exchange and the tools that it asks for; numbered from 1 within the turn."""
+
+    turn: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepEnd(Wire):
+    """A step is over."""
+
+    turn: int
+    step: int
+
+
+# -- the model -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestHeader(Wire):
+    """All of a request but its messages; `adapter_defaults` names config fields that the adapter filled in."""
+
+    config: CallConfig
+    adapter_defaults: tuple[str, ...] = ()
+    system: str | None = None
+    tools: tuple[ToolSpec, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestHeaderLogged(Wire):
+    """The header of the requests from here on."""
+
+    header: RequestHeader
+    reason: Literal["initial", "resume", "change"]
+    starts_series: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestContext(Wire):
+    """The route of the requests from here on and its context window in tokens, where known."""
+
+    provider: str
+    model: str
+    context_window: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssistantChunk(Wire):
+    """One chunk of a stream, as it arrived."""
+
+    turn: int
+    step: int
+    chunk: Chunk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssistantAttempt(Wire):
+    """A model call that gave no message; `chunks` is the range of its chunk events. Never seen by a model."""
+
+    turn: int
+    step: int
+    attempt: int
+    chunks: tuple[int, int] | None = None
+    failure: LlmFailure | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssistantMessageLogged(Wire):
+    """The model's answer; `interrupted` when a cancel cut it short, `refused` when the provider's filter did."""
+
+    turn: int
+    step: int
+    message: AssistantMessage
+    usage: TokenUsage | None = None
+    interrupted: bool | None = None
+    refused: bool | None = None
+
+
+# -- tools ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall(Wire):
+    """A call was started; `arguments` is the model's raw text."""
+
+    turn: int
+    step: int
+    call_id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolFailure(Wire):
+    """The class and code of the error behind a failed result."""
+
+    name: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult(Wire):
+    """A call was answered; `meta` is for screens."""
+
+    turn: int
+    step: int
+    message: UserMessage
+    error: ToolFailure | None = None
+    meta: JsonObject | None = None
+
+
+# -- the inbox -----------------------------------------------------------------------------------------------
+
+InboxTarget = Literal["next-turn", "next-step"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InboxSpliced(Wire):
+    """Pending input changed: `removed_count` messages at `start` gave way to `inserted`.
+
+    No `outcome`: inserted, or claimed by the driver. `restored`: a claim was undone. `canceled`: dropped.
+    """
+
+    target: InboxTarget
+    start: int
+    removed_count: int | None = None
+    inserted: tuple[UserMessage, ...] = ()
+    outcome: Literal["canceled", "restored"] | None = None
+
+
+# -- reviews -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position(Wire):
+    """A place in a document: zero-based line, zero-based character in UTF-16 units."""
+
+    line: int
+    character: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range(Wire):
+    """A span of a document; the end is exclusive."""
+
+    start: Position
+    end: Position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewHunk(Wire):
+    """One change that a person decides on; `range` is in the version that the proposal names."""
+
+    id: str
+    range: Range
+    old_text: str
+    new_text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewFile(Wire):
+    """The hunks of one file; `version` is the editor's, absent for a file that is not open."""
+
+    uri: str
+    kind: Literal["edit", "create"]
+    hunks: tuple[ReviewHunk, ...]
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewOpened(Wire):
+    """Edits wait for a person's decision."""
+
+    proposal: str
+    files: tuple[ReviewFile, ...]
+
+
+Outcome = Literal["landed", "notLanded", "unconfirmed", "conflict", "rejected", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HunkDecided(Wire):
+    """What became of one hunk; `text` is what landed where it differs from what was proposed."""
+
+    id: str
+    outcome: Outcome
+    text: str | None = None
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewDecided(Wire):
+    """Some or all hunks of a proposal are decided."""
+
+    proposal: str
+    hunks: tuple[HunkDecided, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditLanded(Wire):
+    """An edit was seen in the document; `range` is where `after` stands now."""
+
+    proposal: str
+    hunk: str
+    uri: str
+    range: Range
+    before: str
+    after: str
+    version: int | None = None
+
+
+# -- the envelope --------------------------------------------------------------------------------------------
+
+EventData: TypeAlias = (
+    TurnStart
+    | TurnEnd
+    | StepStart
+    | StepEnd
+    | UserMessage
+    | RequestHeaderLogged
+    | RequestContext
+    | AssistantChunk
+    | AssistantAttempt
+    | AssistantMessageLogged
+    | ToolCall
+    | ToolResult
+    | InboxSpliced
+    | ReviewOpened
+    | ReviewDecided
+    | EditLanded
+)
+
+TAGS: dict[type[EventData], str] = {
+    TurnStart: "turn/start",
+    TurnEnd: "turn/end",
+    StepStart: "step/start",
+    StepEnd: "step/end",
+    UserMessage: "user/message",
+    RequestHeaderLogged: "request/header",
+    RequestContext: "request/context",
+    AssistantChunk: "assistant/chunk",
+    AssistantAttempt: "assistant/attempt",
+    AssistantMessageLogged: "assistant/message",
+    ToolCall: "tool/call",
+    ToolResult: "tool/result",
+    InboxSpliced: "agent/inbox/spliced",
+    ReviewOpened: "review/opened",
+    ReviewDecided: "review/decided",
+    EditLanded: "edit/landed",
+}
+CLASSES: dict[str, type[EventData]] = {tag: cls for cls, tag in TAGS.items()}
+
+SURFACE: frozenset[type[EventData]] = frozenset({UserMessage, AssistantMessageLogged, ToolResult})
+IGNORABLE: frozenset[type[EventData]] = frozenset({AssistantAttempt})
+
+SeqRange = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEvent:
+    """An event in its place: `seq` counts from 0 without gaps, `time` is milliseconds since 1970.
+
+    `sources` are inclusive ranges of the earlier events that a surface event was made from.
+    """
+
+    seq: int
+    time: int
+    data: EventData
+    sources: tuple[SeqRange, ...] | None = None
+
+    @property
+    def type(self) -> str:
+        """The wire tag."""
+        return TAGS[type(self.data)]
+
+
+def encode_event(event: LogEvent) -> JsonObject:
+    """Encode an event as it stands on disk."""
+    row: JsonObject = {
+        "type": event.type,
+        "seq": event.seq,
+        "time": event.time,
+        "data": encode(event.data),
+    }
+    cls = type(event.data)
+    if cls in SURFACE:
+        row["surfaceOp"] = "append"
+    if event.sources is not None:
+        row["sourceEventSeqs"] = [list(span) for span in event.sources]
+    if cls in IGNORABLE:
+        row["ignorable"] = True
+    return row
+
+
+def decode_event(row: JsonObject) -> LogEvent:
+    """Decode an event from disk.
+
+    Raises:
+        KeyError: its type is unknown.
+        pydantic.ValidationError: its data has another shape.
+    """
+    sources = row.get("sourceEventSeqs")
+    return LogEvent(
+        seq=row["seq"],
+        time=row["time"],
+        data=decode(CLASSES[row["type"]], row["data"]),
+        sources=tuple((first, last) for first, last in sources) if sources is not None else None,
+    )
