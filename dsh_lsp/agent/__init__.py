@@ -1,0 +1,1 @@
+"""Agent: the inbox, the driver and what a turn is made of."""

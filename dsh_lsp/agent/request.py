@@ -1,0 +1,77 @@
+"""Request: the configuration of one model call and its header in the log.
+
+Rules: a request is rebuildable from the log before its first chunk: derived messages plus the last header; the
+header is logged for the first request of an agent and whenever it changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dsh_lsp.agent.prompt import Assembly, render_prompt
+from dsh_lsp.events import RequestContext, RequestHeader, RequestHeaderLogged
+from dsh_lsp.llm.adapter import PreparedCall
+from dsh_lsp.messages import CallConfig
+from dsh_lsp.session.log import SessionLog
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentOptions:
+    """The route of a session's first request and the bounds of its steps."""
+
+    provider: str
+    model: str
+    reasoning_effort: str | None = None
+    max_tokens: int | None = None
+    max_parallel_tool_calls: int = 10
+
+
+class HeaderLedger:
+    """Knows the last header and route of a log, and appends what is new."""
+
+    def __init__(self, log: SessionLog, options: AgentOptions) -> None:
+        self._log = log
+        self._options = options
+        self._mine = False  # whether this agent has logged a header itself
+        self._header: RequestHeader | None = None
+        self._route: RequestContext | None = None
+        for event in log:
+            if isinstance(event.data, RequestHeaderLogged):
+                self._header = event.data.header
+            elif isinstance(event.data, RequestContext):
+                self._route = event.data
+
+    def seed(self) -> CallConfig:
+        """The configuration to start from: the options, later the last header without its defaults."""
+        if not self._mine or self._header is None:
+            options = self._options
+            return CallConfig(
+                provider=options.provider,
+                model=options.model,
+                reasoning_effort=options.reasoning_effort,
+                max_tokens=options.max_tokens,
+            )
+        strip = dict.fromkeys(self._header.adapter_defaults)
+        return replace(self._header.config, **strip)  # type: ignore[arg-type]
+
+    def record(self, prepared: PreparedCall, assembly: Assembly) -> RequestHeader:
+        """Append the header and the route where they are due; returns the header in force."""
+        header = RequestHeader(
+            config=prepared.config,
+            adapter_defaults=tuple(sorted(prepared.defaulted)),
+            system=render_prompt(assembly),
+            tools=assembly.tools,
+        )
+        if not self._mine or header != self._header:
+            reason = "change" if self._mine else "initial" if self._header is None else "resume"
+            self._log.append(RequestHeaderLogged(header=header, reason=reason))  # type: ignore[arg-type]
+            self._header, self._mine = header, True
+        route = RequestContext(
+            provider=prepared.config.provider,
+            model=prepared.config.model,
+            context_window=prepared.context_window,
+        )
+        if route != self._route:
+            self._log.append(route)
+            self._route = route
+        return header

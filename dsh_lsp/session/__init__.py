@@ -1,0 +1,1 @@
+"""Session: the log of facts, what is derived from it, and its file."""
