@@ -1,0 +1,307 @@
+"""What a provider sends over a real socket, and the message that comes of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing
+from typing import Any
+
+import anyio
+import pytest
+
+from dsh_lsp.abort import Aborted, AbortSignal, Cause
+from dsh_lsp.llm.adapter import ModelRequest
+from dsh_lsp.llm.assemble import BlockAssembler
+from dsh_lsp.llm.deepseek import DeepSeekAdapter, DeepSeekSettings
+from dsh_lsp.messages import (
+    BlockEnd,
+    BlockStart,
+    CallConfig,
+    Chunk,
+    Finish,
+    ReasoningBlock,
+    TextBlock,
+    TextDelta,
+    ToolCallBlock,
+    ToolSpec,
+    UsageChunk,
+)
+from tests.support.model_server import (
+    FakeModelServer,
+    Gate,
+    Pause,
+    Reply,
+    answer,
+    chunk,
+    event,
+    raw,
+    refusal,
+    until,
+)
+from tests.support.wire_vectors import TOOL_NAMES, VECTORS, Vector
+
+KEY = "sk-very-secret-0123456789"
+USER = Cause(kind="user")
+
+
+@pytest.fixture
+def server() -> Iterator[FakeModelServer]:
+    with FakeModelServer() as running:
+        yield running
+
+
+@pytest.fixture
+async def adapter(server: FakeModelServer) -> AsyncIterator[DeepSeekAdapter]:
+    opened = adapter_for(server.url)
+    yield opened
+    await opened.aclose()
+
+
+def adapter_for(url: str, **settings: Any) -> DeepSeekAdapter:
+    return DeepSeekAdapter(DeepSeekSettings(base_url=url, **settings), environ={"DEEPSEEK_API_KEY": KEY})
+
+
+async def collect(adapter: DeepSeekAdapter, signal: AbortSignal | None = None) -> list[Chunk]:
+    prepared = adapter.prepare(CallConfig(provider="deepseek", model="deepseek-flash"))
+    request = ModelRequest(
+        config=prepared.config,
+        messages=(),
+        session_id="s",
+        signal=signal or AbortSignal(),
+        tools=tuple(ToolSpec(name=name, description="", parameters={}) for name in TOOL_NAMES),
+    )
+    return [piece async for piece in prepared.stream(request)]
+
+
+def finish_of(chunks: list[Chunk]) -> Finish:
+    finish = chunks[-1]
+    assert isinstance(finish, Finish)
+    return finish
+
+
+async def failure_text(adapter: DeepSeekAdapter) -> tuple[str, str]:
+    failure = finish_of(await collect(adapter)).failure
+    assert failure is not None
+    assert KEY not in repr(failure)
+    return failure.code, failure.message
+
+
+def assert_obeys_the_contract(chunks: list[Chunk]) -> None:
+    assert sum(isinstance(item, Finish) for item in chunks) == 1
+    assert sum(isinstance(item, UsageChunk) for item in chunks) <= 1
+    started = [item.index for item in chunks if isinstance(item, BlockStart)]
+    ended = [item.index for item in chunks if isinstance(item, BlockEnd)]
+    assert len(set(started)) == len(started)
+    finish = finish_of(chunks)
+    assert (finish.failure is not None) == (finish.reason == "error")
+    assert sorted(ended) == ([] if finish.reason == "error" else sorted(started))
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.id)
+async def test_wire_quirk(vector: Vector, server: FakeModelServer, adapter: DeepSeekAdapter) -> None:
+    reply = raw(*vector.packets, content_type=vector.content_type, cut=vector.cut)
+    server.script(reply, reply)  # twice: an empty stream is asked for again
+    chunks = await collect(adapter)
+    assert_obeys_the_contract(chunks)
+    assembler = BlockAssembler()
+    for item in chunks:
+        assembler.push(item)
+    blocks = assembler.blocks()
+    finish = finish_of(chunks)
+    assert finish.reason == vector.finish
+    assert (finish.failure.code if finish.failure else None) == vector.error
+    assert "".join(block.text for block in blocks if isinstance(block, TextBlock)) == vector.text
+    assert "".join(block.text for block in blocks if isinstance(block, ReasoningBlock)) == vector.reasoning
+    if vector.error is None:
+        calls = [block for block in blocks if isinstance(block, ToolCallBlock)]
+        assert tuple((call.name, arguments_of(call)) for call in calls) == vector.calls
+        assert len({call.id for call in calls}) == len(calls)
+        assert all(call.id for call in calls)
+    if vector.usage is not None:
+        assert assembler.usage is not None
+        assert (assembler.usage.input_tokens, assembler.usage.output_tokens) == vector.usage
+    for item in chunks:
+        repr(item).encode()  # no half of an emoji is left
+
+
+def arguments_of(call: ToolCallBlock) -> dict[str, Any] | None:
+    try:
+        value = json.loads(call.arguments)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+async def test_a_stream_cut_at_any_byte_gives_the_same_chunks(
+    server: FakeModelServer, adapter: DeepSeekAdapter
+) -> None:
+    whole = b"".join(
+        (
+            event(chunk({"reasoning_content": "é"})),
+            b": ping\r\n\r\n",
+            event(chunk({"content": "😀"})),
+            event(chunk({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}]})),
+            event(chunk({}, "tool_calls")).replace(b"\n", b"\r\n"),
+            b"data: [DONE]\n\n",
+        )
+    )
+    server.script(raw(whole))
+    expected = await collect(adapter)
+    for at in range(1, len(whole)):
+        server.script(raw(whole[:at], Pause(0.0), whole[at:]))
+        assert await collect(adapter) == expected
+
+
+async def test_text_is_shown_before_the_stream_has_ended(server: FakeModelServer, adapter: DeepSeekAdapter) -> None:
+    gate = Gate()
+    reply = answer("Hello")
+    server.script(Reply(packets=(*reply.packets[:2], gate, *reply.packets[2:])))
+    prepared = adapter.prepare(CallConfig(provider="deepseek", model="m"))
+    request = ModelRequest(config=prepared.config, messages=(), session_id="s", signal=AbortSignal())
+    seen: list[Chunk] = []
+    async for item in prepared.stream(request):
+        seen.append(item)
+        if isinstance(item, TextDelta):
+            assert not gate.released
+            gate.release()
+    assert finish_of(seen).reason == "stop"
+
+
+async def test_cancelling_tears_the_connection(server: FakeModelServer, adapter: DeepSeekAdapter) -> None:
+    gate = Gate()
+    server.script(answer("Hello").before(event(chunk({"content": "x"})), gate))
+    signal = AbortSignal()
+    began = time.monotonic()
+    async with anyio.create_task_group() as tasks:
+
+        async def cancel() -> None:
+            await gate.wait_reached()
+            signal.abort(USER)
+
+        tasks.start_soon(cancel)
+        with pytest.raises(Aborted):
+            await collect(adapter, signal)
+    await until(lambda: server.requests[0].torn, 2.0)
+    assert time.monotonic() - began < 2.0
+
+
+async def test_a_stream_left_by_its_reader_tears_the_connection(
+    server: FakeModelServer, adapter: DeepSeekAdapter
+) -> None:
+    server.script(answer("Hello").before(event(chunk({"content": "x"})), Gate()))
+    prepared = adapter.prepare(CallConfig(provider="deepseek", model="m"))
+    request = ModelRequest(config=prepared.config, messages=(), session_id="s", signal=AbortSignal())
+    async with aclosing(prepared.stream(request)) as chunks:  # type: ignore[type-var]
+        await anext(chunks)
+    await until(lambda: server.requests[0].torn, 2.0)
+
+
+async def test_a_signal_that_has_fired_sends_nothing(server: FakeModelServer, adapter: DeepSeekAdapter) -> None:
+    signal = AbortSignal()
+    signal.abort(USER)
+    with pytest.raises(Aborted):
+        await collect(adapter, signal)
+    assert server.requests == []
+
+
+async def test_calls_share_one_connection(server: FakeModelServer, adapter: DeepSeekAdapter) -> None:
+    server.script(answer("one"), answer("two"))
+    await collect(adapter)
+    await collect(adapter)
+    assert server.connections == 1
+
+
+async def test_a_request_says_who_asks_and_for_whom(server: FakeModelServer, adapter: DeepSeekAdapter) -> None:
+    server.script(answer("hi"))
+    await collect(adapter)
+    (request,) = server.requests
+    assert request.path == "/chat/completions"
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert request.headers["accept-encoding"] == "identity"
+    assert request.headers["user-agent"].startswith("dsh-lsp/")
+    assert request.body["model"] == "deepseek-flash"
+    assert request.body["max_tokens"] == 256_000
+    assert request.body["stream_options"] == {"include_usage": True}
+
+
+OVERFLOW = "This model's maximum context length is 10 tokens. However, you requested 12 tokens"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "code"),
+    [
+        (401, {"error": {"message": f"bad key {KEY}", "type": "authentication_error"}}, "AUTH"),
+        (402, {"error": {"message": "Insufficient Balance"}}, "QUOTA"),
+        (400, {"error": {"message": OVERFLOW, "code": "invalid_request_error"}}, "CONTEXT_WINDOW_EXCEEDED"),
+        (400, {"error": {"message": "no"}}, "INVALID_REQUEST"),
+        (404, None, "HTTP_404"),
+        (429, {"error": {"message": "slow down"}}, "RATE_LIMIT"),
+        (500, "<html>oops</html>", "SERVER"),
+        (503, f"overloaded {KEY}", "SERVER"),
+        (302, None, "HTTP_302"),
+    ],
+)
+async def test_a_refused_request_becomes_a_failure_without_the_key(
+    status: int, body: Any, code: str, server: FakeModelServer, adapter: DeepSeekAdapter
+) -> None:
+    server.script(refusal(status, body, headers={"Retry-After": "1.5", "X-Request-Id": f"r-{KEY}"}))
+    failure = finish_of(await collect(adapter)).failure
+    assert failure is not None
+    assert (failure.code, failure.status, failure.provider_retry_after_ms) == (code, status, 1500)
+    assert KEY not in repr(failure)
+    assert failure.request_id == "r-[key]"
+
+
+async def test_an_auth_failure_names_the_variable(server: FakeModelServer, adapter: DeepSeekAdapter) -> None:
+    server.script(refusal(401))
+    assert "DEEPSEEK_API_KEY" in (await failure_text(adapter))[1]
+
+
+async def test_an_error_inside_a_stream_does_not_hold_the_key(
+    server: FakeModelServer, adapter: DeepSeekAdapter
+) -> None:
+    server.script(raw(event({"error": {"message": f"Bearer {KEY} is bad", "code": 401}})))
+    assert (await failure_text(adapter))[0] == "AUTH"
+
+
+async def test_nobody_listening_is_told_with_the_host_and_what_to_check(
+    server: FakeModelServer, adapter: DeepSeekAdapter
+) -> None:
+    server.stop()
+    code, message = await failure_text(adapter)
+    assert code == "TRANSPORT"
+    assert f"127.0.0.1:{server.port}" in message
+    assert "baseUrl" in message
+
+
+async def test_silence_is_a_timeout(server: FakeModelServer) -> None:
+    server.script(answer("x").before(event(chunk({"content": "a"})), Gate()))
+    adapter = adapter_for(server.url, idle_timeout_s=0.2)
+    assert (await failure_text(adapter))[0] == "TIMEOUT"
+    await adapter.aclose()
+
+
+async def test_comments_alone_are_a_timeout_in_the_end(server: FakeModelServer) -> None:
+    server.script(raw(*(b": keep-alive\n\n" for _ in range(100))).every(0.05))
+    adapter = adapter_for(server.url, idle_timeout_s=2, event_timeout_s=0.3)
+    assert (await failure_text(adapter))[0] == "TIMEOUT"
+    await adapter.aclose()
+
+
+async def test_an_empty_stream_is_asked_for_again_to_learn_the_error(
+    server: FakeModelServer, adapter: DeepSeekAdapter
+) -> None:
+    server.script(raw(), refusal(400, {"error": {"code": "context_length_exceeded"}}))
+    assert (await failure_text(adapter))[0] == "CONTEXT_WINDOW_EXCEEDED"
+    assert [request.body["stream"] for request in server.requests] == [True, False]
+    assert "stream_options" not in server.requests[1].body
+
+
+async def test_the_answer_to_the_second_asking_counts(server: FakeModelServer, adapter: DeepSeekAdapter) -> None:
+    body = {"choices": [{"message": {"content": "here"}, "finish_reason": "stop"}]}
+    server.script(raw(), raw(json.dumps(body).encode(), content_type="application/json"))
+    chunks = await collect(adapter)
+    assert finish_of(chunks).reason == "stop"
+    assert any(isinstance(item, TextDelta) and item.text == "here" for item in chunks)

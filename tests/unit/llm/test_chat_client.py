@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+from dsh_lsp.llm.chat_client import EndpointSettings, transport_failure
+
+
+def kinds_of(base: type[httpx.HTTPError]) -> list[type[httpx.HTTPError]]:
+    found = [base]
+    for kind in base.__subclasses__():
+        found += kinds_of(kind)
+    return found
+
+
+@pytest.mark.parametrize("kind", kinds_of(httpx.HTTPError), ids=lambda kind: kind.__name__)
+def test_every_error_of_the_http_client_has_a_translation(kind: type[httpx.HTTPError]) -> None:
+    error = kind.__new__(kind)
+    Exception.__init__(error, "why")
+    failure = transport_failure(error, host="example.test")
+    assert failure.code in {"TRANSPORT", "TIMEOUT", "MALFORMED_RESPONSE"}
+    assert "example.test" in failure.message
+
+
+@pytest.mark.parametrize(
+    "url", ["api.deepseek.com", "ftp://x", "http://", "http://me:pw@x", "http://x:99999", "http://x?k=1"]
+)
+def test_a_base_url_that_cannot_work_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match=r"base_?[uU]rl"):
+        EndpointSettings(base_url=url)
+
+
+def test_settings_are_read_in_camel_case() -> None:
+    read = EndpointSettings.model_validate({"baseUrl": "http://x:1/v1/", "idleTimeoutS": 3})
+    assert (read.base_url, read.idle_timeout_s, read.host) == ("http://x:1/v1", 3.0, "x:1")
+
+
+def test_importing_the_adapter_does_not_import_the_http_client() -> None:
+    code = "import sys, dsh_lsp.llm.deepseek; sys.exit('httpx' in sys.modules or 'httpx_sse' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dsh_lsp.llm.event_stream import Frame, StreamTooLargeError, read_frames
+
+EVENTS = "\ufeffdata: é😀\r\n\r\n: ping\n\nevent: x\rdata: 1\r\rid: 3\n\ndata: a\u2028b\n\ndata:last".encode()
+FRAMES = [Frame("é😀"), Frame("1", "x"), Frame("a\u2028b"), Frame("last")]
+
+
+async def packets(*parts: bytes) -> AsyncIterator[bytes]:
+    for part in parts:
+        yield part
+
+
+async def frames(*parts: bytes, **limits: int) -> list[Frame]:
+    return [frame async for frame in read_frames(packets(*parts), **limits)]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(0, len(EVENTS)), max_size=5))
+async def test_events_cut_anywhere_give_the_same_frames(cuts: list[int]) -> None:
+    edges = [0, *sorted(cuts), len(EVENTS)]
+    parts = [EVENTS[start:end] for start, end in pairwise(edges)]
+    assert await frames(*parts) == FRAMES
+
+
+@pytest.mark.parametrize("at", range(12))
+async def test_json_lines_cut_anywhere_give_the_same_frames(at: int) -> None:
+    data = b'\n{"a":1}\r\n\n{"b":2}'
+    assert [frame.data.strip() for frame in await frames(data[:at], data[at:])] == ['{"a":1}', '{"b":2}']
+
+
+async def test_a_json_body_on_many_lines_is_one_frame() -> None:
+    assert [frame.data.strip() for frame in await frames(b" \n{\n", b' "a":\n1}', b"\n")] == ['{\n "a":\n1}']
+
+
+@pytest.mark.parametrize("parts", [(), (b"",), (b"\n \n",), (b"\xef\xbb",), (b"\xef\xbb\xbf",)])
+async def test_nothing_gives_no_frame(parts: tuple[bytes, ...]) -> None:
+    assert await frames(*parts) == []
+
+
+async def test_a_stream_over_the_cap_is_refused() -> None:
+    with pytest.raises(StreamTooLargeError):
+        await frames(*[b"data: 12345\n\n"] * 10, max_bytes=100)

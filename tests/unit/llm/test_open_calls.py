@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dsh_lsp.llm.open_calls import resolve_name, split_arguments
+
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ("", ("{}",)),
+        ("  \n", ("{}",)),
+        ('{"a": 1}', ('{"a": 1}',)),
+        ('{"a":1}{"a":2}', ('{"a":1}', '{"a":2}')),
+        ('{}{"a":1}', ('{"a":1}',)),
+        ("{}{}", ("{}",)),
+        ('{"a":1}[2]', ('{"a":1}[2]',)),
+        ('{"a":1} rest', ('{"a":1} rest',)),
+        ('{"command":"rm -rf /tmp/build', ('{"command":"rm -rf /tmp/build',)),
+        ('"{\\"a\\":1}"', ('{"a":1}',)),
+        ('"\\"{}\\""', ('"\\"{}\\""',)),
+        ('{"a":NaN}', ('{"a":NaN}',)),
+        ('{"a":"x\ty"}', ('{"a":"x\\ty"}',)),
+        ('{"a":"\\ud83d"}', ('{"a":"\ufffd"}',)),
+        ('{"a":"\\ud83d\\ude00"}', ('{"a":"\\ud83d\\ude00"}',)),
+        (DEEP, (DEEP,)),
+    ],
+)
+def test_arguments_are_objects_or_the_text_as_it_came(text: str, arguments: tuple[str, ...]) -> None:
+    assert split_arguments(text) == arguments
+
+
+@given(st.dictionaries(st.text(), st.integers() | st.text() | st.none()))
+def test_good_arguments_keep_every_byte(value: dict[str, object]) -> None:
+    text = json.dumps(value, indent=1)
+    assert json.loads(split_arguments(text)[0]) == value
+    assert len(split_arguments(text)) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "tool"),
+    [
+        ("bash", "bash"),
+        ("functions.bash", "bash"),
+        ("functions.bash:3", "bash"),
+        ("bash:", "bash"),
+        (" BASH ", "bash"),
+        ("same", "same"),
+        ("nope", "nope"),
+        ("", ""),
+    ],
+)
+def test_a_decorated_name_means_the_tool(name: str, tool: str) -> None:
+    assert resolve_name(name, frozenset({"bash", "Same", "sAme"})) == tool
