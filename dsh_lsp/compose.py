@@ -1,0 +1,166 @@
+"""Compose: builds one session's runtime from settings and ports; the only place that names the parts.
+
+Rules: heavy modules are imported here, after the editor has its answer to `initialize`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from anyio.abc import TaskGroup
+from pydantic import Field
+
+from dsh_lsp.agent.driver import Agent, AgentParts, new_id
+from dsh_lsp.agent.hooks import AgentHooks
+from dsh_lsp.agent.prompt import SystemPrompt
+from dsh_lsp.agent.request import AgentOptions
+from dsh_lsp.errors import ConfigError, LlmError
+from dsh_lsp.llm.adapter import Adapter, Llm
+from dsh_lsp.messages import CallConfig
+from dsh_lsp.plugin import Context
+from dsh_lsp.plugins import persona, toolbox
+from dsh_lsp.session.log import SessionHeader, SessionLog, wall_clock_ms
+from dsh_lsp.session.store import SessionStore, state_directory
+from dsh_lsp.settings import SettingsModel
+from dsh_lsp.tools.tool import ToolRegistry
+from dsh_lsp.workspace.port import Workspace
+
+
+class ModelSettings(SettingsModel):
+    """The route of a new session."""
+
+    provider: Literal["deepseek", "demo"] = "deepseek"
+    name: str = Field(default="deepseek-flash", min_length=1)
+    reasoning_effort: Literal["off", "low", "high", "max"] | None = None
+    max_tokens: int | None = Field(default=None, gt=0)
+    base_url: str | None = None
+    api_key_env: str | None = Field(default=None, min_length=1)
+
+
+class EditSettings(SettingsModel):
+    """How accepted edits are kept."""
+
+    save: bool = True
+
+
+class SessionSettings(SettingsModel):
+    """Where sessions live."""
+
+    directory: str | None = None
+
+
+class Settings(SettingsModel):
+    """All that a client may configure; the README and `docs/protocol.md` say what each key means."""
+
+    event_token: str | int | None = None
+    model: ModelSettings = ModelSettings()
+    mode: Literal["ask"] = "ask"
+    edits: EditSettings = EditSettings()
+    max_parallel_tool_calls: int = Field(default=10, ge=1)
+    sessions: SessionSettings = SessionSettings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One live session."""
+
+    log: SessionLog
+    store: SessionStore
+    agent: Agent
+    tools: ToolRegistry
+    llm: Llm
+    options: AgentOptions
+    context: Context
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self.log.header.id
+
+    def check_ready(self) -> None:
+        """Refuse input that no model could answer.
+
+        Raises:
+            ConfigError: `NO_KEY`, or what else the user must mend before a model can be asked.
+        """
+        options = self.options
+        try:
+            self.llm.prepare_call(
+                CallConfig(provider=options.provider, model=options.model, reasoning_effort=options.reasoning_effort)
+            )
+        except LlmError as error:
+            code = "NO_KEY" if error.code in ("MISSING_CREDENTIAL", "INVALID_CREDENTIAL") else error.code
+            raise ConfigError(str(error), code=code) from error
+
+
+def build_adapter(settings: ModelSettings, environ: Mapping[str, str] = os.environ) -> Adapter:
+    """Make the adapter that the settings choose.
+
+    Raises:
+        ConfigError: its settings do not fit it.
+    """
+    from pydantic import ValidationError
+
+    if settings.provider == "demo":
+        from dsh_lsp.llm.demo_script import demo_adapter
+
+        return demo_adapter()
+    from dsh_lsp.llm.deepseek import DeepSeekAdapter, DeepSeekSettings
+
+    given = {"base_url": settings.base_url, "api_key_env": settings.api_key_env}
+    try:
+        endpoint = DeepSeekSettings(**{key: value for key, value in given.items() if value is not None})
+    except ValidationError as error:
+        detail = error.errors(include_url=False)[0]
+        raise ConfigError(
+            f"model.baseUrl {detail['msg'].removeprefix('Value error, ')}", code="BAD_SETTING"
+        ) from error
+    return DeepSeekAdapter(endpoint, environ=environ)
+
+
+def open_session(
+    settings: Settings,
+    *,
+    root: Path,
+    llm: Llm,
+    hooks: AgentHooks,
+    tasks: TaskGroup,
+    workspace_of: Callable[[SessionLog], Workspace],
+) -> Session:
+    """Create a session whose file appears with its first input."""
+    log = SessionLog(SessionHeader(id=new_id(), created_at=wall_clock_ms(), cwd=str(root)))
+    directory = Path(settings.sessions.directory) if settings.sessions.directory else state_directory() / "sessions"
+    store = SessionStore.create(directory, log)
+    context = Context()
+    registry, prompt = ToolRegistry(), SystemPrompt()
+    prompt.define("cwd", str(root))
+    context.provide(ToolRegistry, registry)
+    context.provide(SystemPrompt, prompt)
+    context.provide(Workspace, workspace_of(log))  # type: ignore[type-abstract]
+    for plugin in (persona, toolbox):
+        context.mount(plugin)
+    model = settings.model
+    options = AgentOptions(
+        provider=model.provider,
+        model=model.name,
+        reasoning_effort=model.reasoning_effort,
+        max_tokens=model.max_tokens,
+        max_parallel_tool_calls=settings.max_parallel_tool_calls,
+    )
+    agent = Agent(
+        AgentParts(
+            log=log,
+            llm=llm,
+            tools=registry,
+            prompt=prompt,
+            options=options,
+            tasks=tasks,
+            hooks=hooks,
+            barrier=store.flush,
+        )
+    )
+    return Session(log=log, store=store, agent=agent, tools=registry, llm=llm, options=options, context=context)

@@ -1,0 +1,1 @@
+"""Plugins: tools and policies on the extension points; none knows another."""

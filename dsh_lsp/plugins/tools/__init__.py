@@ -1,0 +1,1 @@
+"""The tools, one file each; a new file here is found by scanning this package."""

@@ -1,0 +1,64 @@
+"""write_file: creates a file or replaces its whole text, after the user's review."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from dsh_lsp.errors import ToolError
+from dsh_lsp.tools.tool import Card, Effect, Execution, Mode, Tool, ToolArgs, ToolOutput
+from dsh_lsp.wire import JsonObject
+from dsh_lsp.workspace.edits import FileEdit, Snapshot
+from dsh_lsp.workspace.port import Workspace
+from dsh_lsp.workspace.report import describe_outcomes, is_failure
+from dsh_lsp.workspace.text import line_ending, with_line_ending
+
+
+class WriteFileArgs(ToolArgs):
+    """The whole text."""
+
+    path: str = Field(description="Path of the file, relative to the workspace root.")
+    content: str = Field(description="The whole text of the file.")
+
+
+class WriteFile(Tool[WriteFileArgs]):
+    """Proposes a file's whole text."""
+
+    name = "write_file"
+    description = """
+Create a file, or replace the whole text of one. To change a part of a file use edit_file. The user reviews the
+text before it is written; the result tells what they decided.
+"""
+    Args = WriteFileArgs
+    mode: Mode = "parallel"  # type: ignore[misc]
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    async def execute(self, args: WriteFileArgs, execution: Execution) -> ToolOutput:
+        """Propose, and tell what became of it."""
+        base: Snapshot | None = None
+        content = args.content
+        try:
+            base = await self._workspace.read(args.path)
+        except ToolError as error:
+            if error.code != "NOT_FOUND":
+                raise
+        if base is not None:
+            content = with_line_ending(content, line_ending(base.text))
+        edit = FileEdit(path=base.path if base else args.path, base=base, new_text=content)
+        outcomes = await self._workspace.propose([edit], signal=execution.signal)
+        return ToolOutput(text=describe_outcomes(outcomes), is_error=is_failure(outcomes))
+
+    def effects(self, args: WriteFileArgs) -> list[Effect]:
+        """It edits one file."""
+        return [Effect(kind="edit", detail=args.path, grant_key=args.path)]
+
+    def present_call(self, args: WriteFileArgs) -> Card:
+        """Show the text."""
+        body = "".join(f"+{line}\n" for line in args.content.splitlines())
+        return Card(kind="diff", title=f"Write {args.path}", path=args.path, body=body)
+
+    def present_result(self, args: WriteFileArgs, output: str, meta: JsonObject | None) -> Card:  # noqa: ARG002
+        """Show the text and what became of it."""
+        call = self.present_call(args)
+        return Card(kind="diff", title=call.title, path=call.path, body=call.body, detail=output)

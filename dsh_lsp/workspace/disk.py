@@ -1,0 +1,182 @@
+"""Disk: text files as bytes, so that what was not edited is written back as it was.
+
+Rules: encoding, byte-order mark, line ends, final newline and mode are kept; what does not decode is never
+written; a file is replaced only if it still holds what was read.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dsh_lsp.errors import ToolError
+from dsh_lsp.workspace.port import Entry, Listing
+
+MAX_FILE_BYTES = 32 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskText:
+    """A file's text and how its bytes spell it."""
+
+    raw: bytes
+    text: str
+    encoding: str
+    mark: bytes = b""
+
+    def encode(self, text: str) -> bytes:
+        """Other text in the same spelling.
+
+        Raises:
+            ToolError: `NOT_TEXT`, the text holds what the encoding cannot say.
+        """
+        try:
+            return self.mark + text.encode(self.encoding)
+        except UnicodeEncodeError as error:
+            raise ToolError(
+                f"the text cannot be written as {self.encoding}: {error.reason}", code="NOT_TEXT"
+            ) from error
+
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+
+def decode_bytes(raw: bytes, name: str) -> DiskText:
+    """Decode a file's bytes.
+
+    Raises:
+        ToolError: `NOT_TEXT`.
+    """
+    mark, encoding = next(((mark, enc) for mark, enc in _MARKS if raw.startswith(mark)), (b"", "utf-8"))
+    try:
+        text = raw[len(mark) :].decode(encoding)
+    except UnicodeDecodeError as error:
+        raise ToolError(f"{name} is not {encoding.upper()} text", code="NOT_TEXT") from error
+    if "\0" in text:
+        raise ToolError(f"{name} is a binary file", code="NOT_TEXT")
+    return DiskText(raw=raw, text=text, encoding=encoding, mark=mark)
+
+
+def read_file(path: Path, name: str) -> DiskText:
+    """Read a text file; `name` is what errors call it.
+
+    Raises:
+        ToolError: `NOT_FOUND`, `NOT_A_FILE`, `NOT_TEXT`, `TOO_LARGE`, `NOT_READABLE`.
+    """
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):  # a pipe or a device would block or never end
+            raise ToolError(f"{name} is not a file", code="NOT_A_FILE")
+        if found.st_size > MAX_FILE_BYTES:
+            raise ToolError(f"{name} is larger than {MAX_FILE_BYTES >> 20} MiB", code="TOO_LARGE")
+        return decode_bytes(path.read_bytes(), name)
+    except FileNotFoundError as error:
+        raise ToolError(f"{name} does not exist", code="NOT_FOUND") from error
+    except OSError as error:
+        raise ToolError(f"{name} cannot be read: {error.strerror}", code="NOT_READABLE") from error
+
+
+def create_file(path: Path, text: str, name: str) -> None:
+    """Create a file that must not exist, with its content, or leave nothing behind.
+
+    Raises:
+        ToolError: `EXISTS`, `NOT_WRITABLE`.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("xb") as file:
+            try:
+                file.write(text.encode())
+            except BaseException:
+                path.unlink(missing_ok=True)
+                raise
+    except FileExistsError as error:
+        raise ToolError(f"{name} exists already", code="EXISTS") from error
+    except (OSError, UnicodeEncodeError) as error:
+        raise ToolError(f"{name} cannot be written: {error}", code="NOT_WRITABLE") from error
+
+
+def replace_file(path: Path, before: DiskText, text: str, name: str) -> None:
+    """Replace a file's text if it still holds what was read; links are followed and the mode is kept.
+
+    Raises:
+        ToolError: `CHANGED`, `NOT_WRITABLE`.
+    """
+    data = before.encode(text)
+    target = Path(os.path.realpath(path))
+    try:
+        if target.read_bytes() != before.raw:
+            raise ToolError(f"{name} was changed by another program", code="CHANGED")
+        found = target.stat()
+        if found.st_nlink > 1 or not os.access(target.parent, os.W_OK):
+            target.write_bytes(data)  # renaming would part it from its other names
+            return
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:80]}.")
+        try:
+            with open(handle, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            shutil.copymode(target, temporary)
+            Path(temporary).replace(target)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise ToolError(f"{name} cannot be written: {error.strerror}", code="NOT_WRITABLE") from error
+
+
+# Folders that nobody means when asking what is in a project.
+_SKIPPED = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".mypy_cache"})
+
+
+def list_folder(root: Path, folder: Path, *, limit: int) -> Listing:
+    """List the files below a folder, what git ignores left out.
+
+    Raises:
+        ToolError: `NOT_FOUND`.
+    """
+    if not folder.is_dir():
+        name = os.path.relpath(folder, os.path.realpath(root))
+        raise ToolError(f"{name} is not a folder of the workspace", code="NOT_FOUND")
+    names = _git_files(folder)
+    if names is None:
+        names = sorted(_walk(folder))
+    shown = [Entry(path=(folder / name).relative_to(os.path.realpath(root)).as_posix()) for name in names[:limit]]
+    return Listing(entries=tuple(shown), truncated=len(names) > limit)
+
+
+def _git_files(folder: Path) -> list[str] | None:
+    """What git tracks or would track below a folder; None where there is no repository or no git."""
+    git = shutil.which("git")
+    if git is None:
+        return None
+    command = [git, "-C", str(folder), "ls-files", "-coz", "--exclude-standard"]
+    try:
+        found = subprocess.run(  # noqa: S603 - fixed words
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if found.returncode != 0:
+        return None
+    names = {name for name in os.fsdecode(found.stdout).split("\0") if name}
+    return sorted(name for name in names if (folder / name).exists())
+
+
+def _walk(folder: Path) -> Iterator[str]:
+    for base, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED)
+        for name in files:
+            yield os.path.relpath(Path(base, name), folder)

@@ -1,0 +1,176 @@
+"""Edits: what a tool proposes, cut into hunks that move with the user's typing.
+
+Rules: hunks are whole lines and never overlap; a hunk conflicts only when its own lines changed; whether it
+landed is judged by the text that stands there, never by what anyone says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from dsh_lsp.events import Outcome
+from dsh_lsp.workspace.text import Change, Span, difference, line_changes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A document as it was read: `version` is the editor's, None for a file that is not open.
+
+    `dirty` says that the editor's text is not the file's. `uri` is spelled as the editor spells it.
+    """
+
+    uri: str
+    path: str
+    text: str
+    version: int | None = None
+    dirty: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileEdit:
+    """One file's part of a proposal: the text that it was based on (None: the file is new) and the new text."""
+
+    path: str
+    base: Snapshot | None
+    new_text: str
+
+    @property
+    def kind(self) -> Literal["edit", "create"]:
+        """Whether the file exists already."""
+        return "create" if self.base is None else "edit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hunk:
+    """One change that a person decides on; `span` is where `old` stands in the text as it is now."""
+
+    id: str
+    span: Span
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HunkOutcome:
+    """What became of a hunk.
+
+    `lines` is where it stands (from 1, inclusive), if it landed; `current` the document's text, if it conflicts;
+    `comment` the user's words; `note` what else the model should know: saved or not, and why.
+    """
+
+    hunk: Hunk
+    path: str
+    outcome: Outcome
+    lines: tuple[int, int] | None = None
+    current: str | None = None
+    comment: str | None = None
+    note: str | None = None
+
+
+def plan_hunks(edit: FileEdit, new_id: Callable[[], str]) -> list[Hunk]:
+    """Cut an edit into hunks; a new file is one."""
+    if edit.base is None:
+        return [Hunk(id=new_id(), span=Span(0, 0), old="", new=edit.new_text)]
+    before = edit.base.text
+    return [
+        Hunk(id=new_id(), span=change.span, old=before[change.span.start : change.span.end], new=change.text)
+        for change in line_changes(before, edit.new_text)
+    ]
+
+
+def move(span: Span, change: Change) -> Span | None:
+    """Where a span is after a change elsewhere; None if the change touched it."""
+    if change.span.end <= span.start:
+        return span.shifted(change.growth)
+    if change.span.start >= span.end:
+        return span
+    return None
+
+
+def moved(hunk: Hunk, changes: list[Change]) -> Hunk | None:
+    """The hunk after changes elsewhere; None if one touched its lines."""
+    span = hunk.span
+    for change in changes:
+        after = move(span, change)
+        if after is None:
+            return None
+        span = after
+    return replace(hunk, span=span)
+
+
+def applied(text: str, hunks: Sequence[Hunk]) -> str:
+    """The text with the hunks in it; they are in order and do not overlap."""
+    parts, end = [], 0
+    for hunk in hunks:
+        parts += [text[end : hunk.span.start], hunk.new]
+        end = hunk.span.end
+    return "".join([*parts, text[end:]])
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """The hunk's new text stands at `span`."""
+
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """The hunk is not applied; it would go to `hunk.span` now."""
+
+    hunk: Hunk
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """The hunk's own lines hold something else now."""
+
+
+Verdict = Landed | Absent | Touched
+
+
+def judge(before: str, hunks: Sequence[Hunk], after: str) -> dict[str, Verdict]:
+    """What became of hunks of `before`, in order, in `after`, which may hold some of them and changes elsewhere."""
+    everything = applied(before, hunks)
+    with_all = [] if everything == after else line_changes(everything, after)
+    with_none = [] if before == after else line_changes(before, after)
+    verdicts: dict[str, Verdict] = {}
+    growth = 0
+    for hunk in hunks:
+        start = hunk.span.start + growth
+        growth += len(hunk.new) - len(hunk.old)
+        place = _kept_at(Span(start, start + len(hunk.new)), with_all)
+        home = _kept_at(hunk.span, with_none)
+        if place is not None:
+            verdicts[hunk.id] = Landed(place)
+        elif home is not None:
+            verdicts[hunk.id] = Absent(replace(hunk, span=home))
+        else:
+            verdicts[hunk.id] = Touched()
+    return verdicts
+
+
+def _kept_at(place: Span, changes: Sequence[Change]) -> Span | None:
+    """Where a place is after changes to whole lines; None if they touched it.
+
+    An empty place is touched by what happens exactly there: an undone deletion looks like that.
+    """
+    empty = place.start == place.end
+    growth = 0
+    for change in changes:
+        if change.span.end < place.start or (change.span.end == place.start and not empty):
+            growth += change.growth
+        elif change.span.start < place.end or (change.span.start == place.end and empty):
+            return None
+    return place.shifted(growth)
+
+
+def minimal(hunk: Hunk) -> Change:
+    """The smallest change inside the hunk, so that an editor touches no more than it must."""
+    change = difference(hunk.old, hunk.new)
+    old = hunk.old
+    if "\r\n" in (old[change.span.start - 1 : change.span.start + 1], old[change.span.end - 1 : change.span.end + 1]):
+        return Change(hunk.span, hunk.new)  # never between the two halves of a line end
+    return Change(change.span.shifted(hunk.span.start), change.text)

@@ -1,0 +1,55 @@
+"""Port: what tools may ask of the user's documents, whoever holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from dsh_lsp.abort import AbortSignal
+from dsh_lsp.workspace.edits import FileEdit, HunkOutcome, Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A file or folder of the workspace; `path` is relative to its root, folders end in `/`."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """What a folder holds; `truncated` when there was more."""
+
+    entries: tuple[Entry, ...]
+    truncated: bool
+
+
+class Workspace(Protocol):
+    """The documents of one session: an open buffer wins over the file, and nothing is written unreviewed."""
+
+    @property
+    def root(self) -> Path:
+        """The folder that paths are relative to."""
+
+    async def read(self, path: str) -> Snapshot:
+        """Read a document, unsaved text included.
+
+        Raises:
+            ToolError: `OUTSIDE`, `NOT_FOUND`, `NOT_A_FILE`, `NOT_TEXT`.
+        """
+
+    async def list_files(self, path: str, *, limit: int) -> Listing:
+        """List the files below a folder, ignored ones left out.
+
+        Raises:
+            ToolError: `OUTSIDE`, `NOT_FOUND`.
+        """
+
+    async def propose(self, edits: Sequence[FileEdit], *, signal: AbortSignal) -> list[HunkOutcome]:
+        """Show edits for review and wait until every hunk is decided, or the signal fires.
+
+        Raises:
+            ToolError: an edit changes nothing or cannot be shown.
+        """

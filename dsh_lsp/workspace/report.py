@@ -1,0 +1,57 @@
+"""Report: what the model reads of a review, hunk by hunk.
+
+Rules: only what the document was seen to hold is called done; a person's refusal is a fact, not a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dsh_lsp.workspace.edits import HunkOutcome
+
+_FAILURES = frozenset({"unconfirmed", "conflict", "notLanded"})
+_MAX_CURRENT_CHARS = 4_000
+
+
+def is_failure(outcomes: Sequence[HunkOutcome]) -> bool:
+    """Whether the model has something to mend."""
+    return any(outcome.outcome in _FAILURES for outcome in outcomes)
+
+
+def describe_outcomes(outcomes: Sequence[HunkOutcome]) -> str:
+    """Tell the model what became of each hunk; the text of a conflict is shown once a file."""
+    lines: list[str] = []
+    shown: set[str] = set()
+    for outcome in outcomes:
+        lines.append(_sentence(outcome))
+        if outcome.outcome == "conflict" and outcome.current is not None and outcome.path not in shown:
+            shown.add(outcome.path)
+            lines.append(f"{outcome.path} now reads:\n{_clip(outcome.current)}")
+    return "\n".join(lines)
+
+
+def _sentence(outcome: HunkOutcome) -> str:
+    path, note = outcome.path, f" ({outcome.note})" if outcome.note else ""
+    match outcome.outcome:
+        case "landed":
+            first, last = outcome.lines or (1, 1)
+            where = f"line {first}" if first == last else f"lines {first}-{last}"
+            return f"{path}: the edit was accepted and is in the document, {where}{note}."
+        case "rejected":
+            words = f" They said: {outcome.comment}" if outcome.comment else ""
+            return f"{path}: the user rejected the edit; the document is unchanged.{words}"
+        case "unconfirmed":
+            return (
+                f"{path}: NOT CONFIRMED. The user accepted the edit and the editor says that it applied it, but the "
+                "document does not show it. Do not assume that it is there: read the file before you go on."
+            )
+        case "conflict":
+            return f"{path}: the user changed these lines meanwhile; the edit was not applied."
+        case "notLanded":
+            return f"{path}: the edit was not applied{note}."
+        case "cancelled":
+            return f"{path}: the review was cancelled before a decision; the edit was not applied."
+
+
+def _clip(text: str) -> str:
+    return text if len(text) <= _MAX_CURRENT_CHARS else text[:_MAX_CURRENT_CHARS] + "\n[... more; read the file]"
