@@ -1,0 +1,1 @@
+"""LSP: the server, its transport, and the editor's documents, reviews and events."""
