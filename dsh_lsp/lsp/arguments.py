@@ -1,0 +1,103 @@
+"""Arguments: what each command takes, checked before anything happens.
+
+Rules: one object argument each, unknown keys refused; camelCase on the wire.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from dsh_lsp.lsp.protocol import COMMANDS, VERSION
+from dsh_lsp.wire import to_camel
+
+
+class Arguments(BaseModel):
+    """Base of command arguments."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, populate_by_name=True)
+
+
+class LspPosition(Arguments):
+    """A position in the connection's encoding."""
+
+    line: int = Field(ge=0)
+    character: int = Field(ge=0)
+
+
+class LspRange(Arguments):
+    """A range in the connection's encoding."""
+
+    start: LspPosition
+    end: LspPosition
+
+
+class ContextItem(Arguments):
+    """Something that the user points at: a whole document, a part of it, or a given text."""
+
+    uri: str
+    range: LspRange | None = None
+    text: str | None = None
+
+
+class OfSession(Arguments):
+    """`session` defaults to the connection's current one."""
+
+    session: str | None = None
+
+
+class Say(OfSession):
+    """Words for the agent."""
+
+    text: str = Field(min_length=1)
+    context: tuple[ContextItem, ...] = ()
+
+
+class Followup(Say):
+    """Words that open a turn of their own; `first` puts them before what waits."""
+
+    first: bool = False
+    wait: bool = False
+
+
+class Cancel(OfSession):
+    """Stop the running turn."""
+
+    keep_inbox: bool = True
+
+
+class ReviewAccept(OfSession):
+    """Accept hunks, some of them with other text."""
+
+    hunks: tuple[str, ...] | Literal["all"]
+    uri: str | None = None
+    edited: dict[str, str] = {}
+
+
+class ReviewReject(OfSession):
+    """Reject hunks; the model reads the comment."""
+
+    hunks: tuple[str, ...] | Literal["all"]
+    uri: str | None = None
+    comment: str | None = None
+
+
+class ClientOffers(BaseModel):
+    """What a client announces in `capabilities.experimental.dsh`."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    version: int = VERSION
+    review: bool = False
+    save: bool = False
+
+
+def read_arguments(command: str, argument: dict[str, Any]) -> Arguments:
+    """Check a command's argument.
+
+    Raises:
+        pydantic.ValidationError: it does not fit.
+    """
+    model: type[Arguments] = globals()[COMMANDS[command]]
+    return model.model_validate(argument)

@@ -1,0 +1,149 @@
+"""Editor: what the connected client can do, and the requests that the server makes of it.
+
+Rules: a capability that was not announced is not used; an error, `null` or silence means "not offered", never an
+answer; nothing here waits for ever but what a person decides.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pydantic import ValidationError
+
+from dsh_lsp.errors import EditorError
+from dsh_lsp.lsp.arguments import ClientOffers
+from dsh_lsp.lsp.protocol import REVIEW, SAVE, VERSION
+from dsh_lsp.wire import JsonObject
+
+log = logging.getLogger(__name__)
+
+APPLY_TIMEOUT_S = 10.0
+REQUEST_TIMEOUT_S = 5.0
+
+# Observed (Kate 22.12): applies an edit although the document has moved on; so it is shown edits and sent none.
+APPLIES_STALE_EDITS = frozenset({"kate"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientProfile:
+    """What a client said of itself in `initialize`."""
+
+    name: str = ""
+    dsh: ClientOffers | None = None
+    previews_edits: bool = False
+    work_done_progress: bool = False
+    code_lens_refresh: bool = False
+
+    @classmethod
+    def from_initialize(cls, params: JsonObject) -> ClientProfile:
+        """Read the capabilities, whatever shape they have."""
+        capabilities = _dig(params, "capabilities")
+        edit = _dig(capabilities, "workspace", "workspaceEdit")
+        failure_handling = edit.get("failureHandling")
+        offers = _dig(capabilities, "experimental").get("dsh")
+        try:
+            dsh = ClientOffers.model_validate(offers) if isinstance(offers, dict) else None
+        except ValidationError as error:
+            log.warning("capabilities.experimental.dsh is not understood: %s", error)
+            dsh = None
+        return cls(
+            name=str(_dig(params, "clientInfo").get("name", "")),
+            dsh=dsh,
+            previews_edits="changeAnnotationSupport" in edit
+            and failure_handling in ("transactional", "textOnlyTransactional"),
+            work_done_progress=_dig(capabilities, "window").get("workDoneProgress") is True,
+            code_lens_refresh=_dig(capabilities, "workspace", "codeLens").get("refreshSupport") is True,
+        )
+
+    @property
+    def offers_review(self) -> bool:
+        """Whether the client has a view of its own for reviews."""
+        return self.dsh is not None and self.dsh.review
+
+    @property
+    def may_be_edited(self) -> bool:
+        """Whether edits may be sent at all."""
+        return self.name.lower() not in APPLIES_STALE_EDITS
+
+    @property
+    def newer_protocol(self) -> bool:
+        """Whether the client speaks a later version of the contract than this server."""
+        return self.dsh is not None and self.dsh.version > VERSION
+
+
+def _dig(value: Any, *keys: str) -> JsonObject:
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+class Wire(Protocol):
+    """The part of the connection that this module needs."""
+
+    async def request(self, method: str, params: JsonObject, *, timeout_s: float | None) -> Any:
+        """Ask the client; raises `EditorError`."""
+
+    def notify(self, method: str, params: Any | None = None) -> None:
+        """Tell the client."""
+
+
+class Editor:
+    """The connected client."""
+
+    def __init__(self, wire: Wire, profile: ClientProfile) -> None:
+        self.profile = profile
+        self._wire = wire
+
+    async def apply_edit(self, label: str, edit: JsonObject, *, timeout_s: float | None = APPLY_TIMEOUT_S) -> bool:
+        """Ask the client to apply a workspace edit; what it says is a hint, not the truth."""
+        try:
+            reply = await self._wire.request(
+                "workspace/applyEdit", {"label": label, "edit": edit}, timeout_s=timeout_s
+            )
+        except EditorError as error:
+            log.info("applyEdit: %s", error)
+            return error.code == "EDITOR_TIMEOUT"  # silence proves nothing: wait for the document
+        return isinstance(reply, dict) and reply.get("applied") is True
+
+    async def save(self, uri: str) -> bool | None:
+        """Ask the client to save a document; None when it does not offer that."""
+        if self.profile.dsh is None or not self.profile.dsh.save:
+            return None
+        try:
+            reply = await self._wire.request(SAVE, {"uris": [uri]}, timeout_s=REQUEST_TIMEOUT_S)
+        except EditorError as error:
+            log.info("dsh/save: %s", error)
+            return False
+        return isinstance(reply, dict) and uri in (reply.get("saved") or ())
+
+    async def show_review(self, proposal: str) -> None:
+        """Let a client that has a view for reviews open it."""
+        try:
+            await self._wire.request(REVIEW, {"proposal": proposal}, timeout_s=REQUEST_TIMEOUT_S)
+        except EditorError as error:
+            log.info("dsh/review: %s", error)
+
+    async def refresh_code_lenses(self) -> None:
+        """Let the client ask for the code lenses again."""
+        if self.profile.code_lens_refresh:
+            try:
+                await self._wire.request("workspace/codeLens/refresh", {}, timeout_s=REQUEST_TIMEOUT_S)
+            except EditorError as error:
+                log.info("codeLens/refresh: %s", error)
+
+    def publish_diagnostics(self, uri: str, version: int | None, items: list[JsonObject]) -> None:
+        """Show our own diagnostics of a document, and no others."""
+        params: JsonObject = {"uri": uri, "diagnostics": items}
+        if version is not None:
+            params["version"] = version
+        self._wire.notify("textDocument/publishDiagnostics", params)
+
+    def tell(self, text: str) -> None:
+        """Say something to the user; one short line, since some editors stop typing for more."""
+        self._wire.notify("window/showMessage", {"type": 3, "message": text})
+
+    def warn(self, text: str) -> None:
+        """Tell the user of something that they must mend."""
+        self._wire.notify("window/showMessage", {"type": 2, "message": text})

@@ -1,0 +1,338 @@
+"""Feed: what a session tells its editor: events, live frames, the status and work-done progress.
+
+Rules: the editor's view is a function of the event stream; durable events are sent as logged, chunks never; live
+frames are joined for a moment, keep their order with durable events, and are dropped first under pressure; a turn
+is one work-done progress with exactly one end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from anyio.abc import TaskGroup
+
+from dsh_lsp.agent.hooks import StreamFrame
+from dsh_lsp.compose import Session
+from dsh_lsp.errors import EditorError
+from dsh_lsp.events import (
+    AssistantChunk,
+    AssistantMessageLogged,
+    Ended,
+    EndedByAbort,
+    EndedByError,
+    LogEvent,
+    RequestContext,
+    StepStart,
+    ToolCall,
+    ToolResult,
+    TurnEnd,
+    TurnStart,
+    encode_event,
+)
+from dsh_lsp.lsp.protocol import STATUS
+from dsh_lsp.messages import ToolResultBlock
+from dsh_lsp.tools.pipeline import card_of, read_arguments, validate
+from dsh_lsp.tools.tool import Card, Execution
+from dsh_lsp.wire import JsonObject, encode
+
+log = logging.getLogger(__name__)
+
+JOIN_S = 0.03  # live frames of a block are joined over this time
+PROGRESS_TIMEOUT_S = 5.0
+
+
+class Wire(Protocol):
+    """The part of the connection that this module needs."""
+
+    async def request(self, method: str, params: JsonObject, *, timeout_s: float | None) -> Any:
+        """Ask the client; raises `EditorError`."""
+
+    def notify(self, method: str, params: Any | None = None) -> None:
+        """Tell the client; must arrive."""
+
+    def notify_live(self, method: str, params: Any) -> bool:
+        """Tell the client unless it reads too slowly."""
+
+
+class Feed:
+    """One session's output to one client; closing it stops the output."""
+
+    def __init__(
+        self,
+        *,
+        session: Session,
+        wire: Wire,
+        tasks: TaskGroup,
+        event_token: str | int | None,
+        wants_status: bool,
+        wants_progress: bool,
+        reviews_pending: Callable[[], int],
+    ) -> None:
+        self._session = session
+        self._wire = wire
+        self._tasks = tasks
+        self._token = event_token
+        self._wants_status = wants_status
+        self._wants_progress = wants_progress
+        self._reviews_pending = reviews_pending
+        self._status = StatusFold()
+        self._sent_status: JsonObject | None = None
+        self._status_due = False
+        self._frames: dict[tuple[Any, ...], list[str]] = {}
+        self._frames_due: asyncio.TimerHandle | None = None
+        self._calls: dict[str, ToolCall] = {}
+        self._progress: TurnProgress | None = None
+        agent = session.agent
+        self._disposers = [
+            session.log.appended.listen(self._on_event),
+            agent.hooks.stream.listen(self._on_frame),
+            agent.hooks.tools.progress.listen(self._on_tool_progress),
+            agent.hooks.status.listen(lambda _status: self.touch_status()),
+        ]
+
+    @property
+    def progress_token(self) -> str | None:
+        """The token of the running turn's work-done progress."""
+        return self._progress.token if self._progress is not None else None
+
+    # -- events ----------------------------------------------------------------------------------------------
+
+    def _on_event(self, event: LogEvent) -> None:
+        self._status.add(event)
+        if isinstance(event.data, AssistantChunk):
+            return
+        self._flush_frames()
+        row = encode_event(event)
+        value: JsonObject = {"seq": row["seq"], "time": row["time"], "type": row["type"], "data": row["data"]}
+        card = self._card(event)
+        if card is not None:
+            value["card"] = encode(card)
+        self._send(value)
+        self._show_progress(event, card)
+        self.touch_status()
+
+    def _send(self, value: JsonObject, *, live: bool = False) -> None:
+        if self._token is None:
+            return
+        params = {"token": self._token, "value": {"dsh": 1, "session": self._session.id, **value}}
+        if live:
+            self._wire.notify_live("$/progress", params)
+        else:
+            self._wire.notify("$/progress", params)
+
+    def _card(self, event: LogEvent) -> Card | None:
+        """The card of a tool's call or result, from the registry, so that clients hold no tool knowledge."""
+        match event.data:
+            case ToolCall() as call:
+                self._calls[call.call_id] = call
+                return self._make_card(call, None)
+            case ToolResult(message=message) as result:
+                for block in message.content:
+                    if isinstance(block, ToolResultBlock) and block.tool_call_id in self._calls:
+                        return self._make_card(self._calls.pop(block.tool_call_id), (block.text, result.meta))
+                return None
+            case _:
+                return None
+
+    def _make_card(self, call: ToolCall, result: tuple[str, JsonObject | None] | None) -> Card:
+        tool = self._session.tools.get(call.name)
+        plain = Card(kind="generic", title=call.name, body=result[0] if result else None)
+        if tool is None:
+            return plain
+        try:
+            args = validate(tool, read_arguments(call.arguments))
+        except Exception:  # noqa: BLE001 - the model's arguments may be anything, and a card is only looks
+            return plain
+        if result is None:
+            return card_of(lambda: tool.present_call(args), call.name)
+        return card_of(lambda: tool.present_result(args, *result), call.name)
+
+    # -- live frames -----------------------------------------------------------------------------------------
+
+    def _on_frame(self, frame: StreamFrame) -> None:
+        key = (frame.turn, frame.step, frame.attempt, frame.block, frame.kind)
+        self._frames.setdefault(key, []).append(frame.text)
+        if self._frames_due is None:
+            self._frames_due = asyncio.get_running_loop().call_later(JOIN_S, self._flush_frames)
+
+    def _flush_frames(self) -> None:
+        if self._frames_due is not None:
+            self._frames_due.cancel()
+            self._frames_due = None
+        frames, self._frames = self._frames, {}
+        for (turn, step, attempt, block, kind), texts in frames.items():
+            data = {"turn": turn, "step": step, "attempt": attempt, "block": block, "kind": kind}
+            self._send(
+                {"time": _now(), "type": "assistant/stream", "data": {**data, "text": "".join(texts)}}, live=True
+            )
+
+    def _on_tool_progress(self, payload: tuple[Execution, str]) -> None:
+        execution, text = payload
+        data = {"callId": execution.call_id, "text": text}
+        self._send({"time": _now(), "type": "tool/progress", "data": data}, live=True)
+
+    # -- status ----------------------------------------------------------------------------------------------
+
+    def status(self) -> JsonObject:
+        """The `dsh/status` payload."""
+        agent = self._session.agent
+        waiting = agent.status == "running" and self._reviews_pending() > 0
+        state = "waiting" if waiting else agent.status
+        status: JsonObject = {
+            "session": self._session.id,
+            "state": state,
+            "turn": agent.turn,
+            "step": agent.step,
+            "queue": {"nextTurn": len(agent.inbox.next_turn), "nextStep": len(agent.inbox.next_step)},
+            "paused": agent.status == "idle" and agent.inbox.pending,
+            "mode": "ask",
+            "model": {"provider": self._session.options.provider, "name": self._session.options.model},
+            "usage": self._status.usage(),
+        }
+        if waiting:
+            status["waitingFor"] = "review"
+        return status
+
+    def touch_status(self) -> None:
+        """Send the status in the next tick of the loop if it is another one by then."""
+        if self._wants_status and not self._status_due:
+            self._status_due = True
+            asyncio.get_running_loop().call_soon(self._send_status)
+
+    def _send_status(self) -> None:
+        self._status_due = False
+        status = self.status()
+        if status != self._sent_status:
+            self._sent_status = status
+            self._wire.notify(STATUS, status)
+
+    # -- work-done progress ----------------------------------------------------------------------------------
+
+    def _show_progress(self, event: LogEvent, card: Card | None) -> None:
+        if not self._wants_progress:
+            return
+        match event.data:
+            case TurnStart(turn=turn):
+                self._progress = TurnProgress(f"dsh-{self._session.id[:8]}-{turn}", self._wire)
+                self._tasks.start_soon(self._progress.begin)
+            case TurnEnd(reason=reason) if self._progress is not None:
+                self._progress.end(_words_of(reason))
+                self._progress = None
+            case StepStart(step=step) if self._progress is not None:
+                self._progress.report("thinking" if step == 1 else f"thinking (step {step})")
+            case ToolCall() if self._progress is not None and card is not None:
+                self._progress.report(card.title)
+            case _:
+                pass
+
+    def close(self) -> None:
+        """Stop telling."""
+        self._flush_frames()
+        for dispose in self._disposers:
+            dispose()
+        if self._progress is not None:
+            self._progress.end("closed")
+
+
+class TurnProgress:
+    """One turn as a work-done progress: nothing before the client agreed, and exactly one end after a begin."""
+
+    def __init__(self, token: str, wire: Wire) -> None:
+        self.token = token
+        self._wire = wire
+        self._begun = False
+        self._ended = False
+        self._latest: str | None = None
+
+    async def begin(self) -> None:
+        """Ask for the token and begin; a client that refuses sees no progress."""
+        try:
+            await self._wire.request(
+                "window/workDoneProgress/create", {"token": self.token}, timeout_s=PROGRESS_TIMEOUT_S
+            )
+        except EditorError as error:
+            log.info("no progress: %s", error)
+            return
+        if self._ended:
+            return
+        self._begun = True
+        self._tell({"kind": "begin", "title": "DSH", "cancellable": True, "message": self._latest or "starting"})
+
+    def report(self, message: str) -> None:
+        """Say what goes on."""
+        self._latest = message
+        if self._begun and not self._ended:
+            self._tell({"kind": "report", "message": message, "cancellable": True})
+
+    def end(self, message: str) -> None:
+        """End; further calls do nothing."""
+        if self._ended:
+            return
+        self._ended = True
+        if self._begun:
+            self._tell({"kind": "end", "message": message})
+
+    def _tell(self, value: JsonObject) -> None:
+        self._wire.notify("$/progress", {"token": self.token, "value": value})
+
+
+@dataclass(slots=True)
+class StatusFold:
+    """Token counts, folded from the log."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    context_tokens: int = 0
+    context_window: int | None = None
+
+    def add(self, event: LogEvent) -> None:
+        """Take one more event."""
+        match event.data:
+            case AssistantMessageLogged(usage=usage) if usage is not None:
+                cached = usage.cache_read_tokens or 0
+                self.input_tokens += usage.input_tokens
+                self.output_tokens += usage.output_tokens
+                self.cache_read_tokens += cached
+                self.context_tokens = (
+                    usage.input_tokens + usage.output_tokens + cached + (usage.cache_write_tokens or 0)
+                )
+            case RequestContext(context_window=window):
+                self.context_window = window
+            case _:
+                pass
+
+    def usage(self) -> JsonObject:
+        """The counts as the status names them."""
+        usage: JsonObject = {
+            "input": self.input_tokens,
+            "output": self.output_tokens,
+            "cacheRead": self.cache_read_tokens,
+            "contextTokens": self.context_tokens,
+        }
+        if self.context_window is not None:
+            usage["contextWindow"] = self.context_window
+        return usage
+
+
+def _words_of(reason: Ended | EndedByAbort | EndedByError) -> str:
+    match reason:
+        case Ended(kind="completed"):
+            return "done"
+        case Ended(kind="max-tokens"):
+            return "stopped: the answer reached its token limit"
+        case Ended(kind=kind):
+            return kind
+        case EndedByAbort():
+            return "cancelled"
+        case EndedByError(error=failure):
+            return f"failed: {failure.message}"
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,158 @@
+"""Landing: brings hunks into an open document, and finds out whether they stand there.
+
+Rules: the document's text decides, never the editor's reply; edits name the version that they are for and go out
+in the tick after a change or when the typing has paused; a hunk is never sent again while it may still arrive.
+Source: what real editors were seen to do: some answer `applied: true` for an edit that they refused, some answer
+before they tell of the change.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import anyio
+
+from dsh_lsp.lsp.documents import Document, DocumentChanged, Documents
+from dsh_lsp.lsp.editor import Editor
+from dsh_lsp.wire import JsonObject, encode
+from dsh_lsp.workspace.edits import Absent, Hunk, Landed, Verdict, judge, minimal
+
+QUIET_S = 0.2  # typing has paused: an edit sent now is not refused for being stale
+SETTLE_S = 1.0  # an edit answered for, but overtaken by typing, has arrived by then or never will
+CONFIRM_S = 10.0  # after that an edit that was answered for and never seen is unconfirmed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """What one request did: `before` and `hunks` as they were sent, and what became of each hunk.
+
+    `final` is `retry` when the document moved on, `refused` when the editor said no for no visible reason, and
+    `silent` when it said yes and the document never showed it.
+    """
+
+    before: str
+    hunks: tuple[Hunk, ...]
+    verdicts: dict[str, Verdict]
+    final: Literal["landed", "retry", "refused", "silent"]
+
+
+async def wait_for_quiet(documents: Documents, document: Document) -> None:
+    """Return in the tick after the next change, or when none has come for a moment."""
+    changed = anyio.Event()
+    dispose_listener = documents.changed.listen(lambda event: _note(event, document, changed))
+    dispose_watch = documents.watch(document.key)
+    try:
+        with anyio.move_on_after(max(0.0, document.changed_at + QUIET_S - time.monotonic())):
+            await changed.wait()
+    finally:
+        dispose_watch()
+        dispose_listener()
+
+
+def _note(event: DocumentChanged, document: Document, changed: anyio.Event) -> None:
+    if event.document is document:
+        changed.set()
+
+
+def to_lsp_edits(document: Document, hunks: Sequence[Hunk], annotation: str | None = None) -> JsonObject:
+    """One versioned TextDocumentEdit with the smallest ranges."""
+    edits = []
+    for hunk in hunks:
+        change = minimal(hunk)
+        edit: JsonObject = {"range": encode(document.range_of(change.span)), "newText": change.text}
+        if annotation is not None:
+            edit["annotationId"] = annotation
+        edits.append(edit)
+    return {"textDocument": {"uri": document.uri, "version": document.version}, "edits": edits}
+
+
+class _Observation:
+    """What is seen of one request: changes of the document and the editor's reply, whichever comes when."""
+
+    def __init__(self) -> None:
+        self.reply: bool | None = None
+        self.changed_after_reply = False
+        self.closed = False
+        self._news = anyio.Event()
+
+    def replied(self, applied: bool) -> None:
+        self.reply = applied
+        self._news.set()
+
+    def changed(self) -> None:
+        self.changed_after_reply = self.reply is not None
+        self._news.set()
+
+    def gone(self) -> None:
+        self.closed = True
+        self._news.set()
+
+    async def news(self, timeout_s: float) -> bool:
+        """Wait for something new; False when nothing came in time."""
+        with anyio.move_on_after(max(0.0, timeout_s)) as scope:
+            await self._news.wait()
+        self._news = anyio.Event()
+        return not scope.cancelled_caught
+
+
+async def attempt(
+    documents: Documents,
+    editor: Editor,
+    document: Document,
+    hunks: Sequence[Hunk],
+    *,
+    label: str,
+    clock: Callable[[], float] = time.monotonic,
+) -> Attempt:
+    """Send hunks of the document as it is now, and watch until it is known what became of them."""
+    before, version, sent_at = document.text, document.version, clock()
+    edit = {"documentChanges": [to_lsp_edits(document, hunks)]}
+    seen = _Observation()
+    verdicts: dict[str, Verdict] = {hunk.id: Absent(hunk) for hunk in hunks}
+
+    def on_change(event: DocumentChanged) -> None:
+        if event.document is document:
+            verdicts.update(judge(before, hunks, event.after))
+            seen.changed()
+
+    async def ask() -> None:
+        seen.replied(await editor.apply_edit(label, edit))
+
+    disposers = (
+        documents.changed.listen(on_change),
+        documents.closed.listen(lambda closed: seen.gone() if closed is document else None),
+        documents.watch(document.key),
+    )
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask)
+            final = await _verdict(seen, verdicts, lambda: document.version != version, sent_at, clock)
+            group.cancel_scope.cancel()
+    finally:
+        for dispose in disposers:
+            dispose()
+    return Attempt(before=before, hunks=tuple(hunks), verdicts=verdicts, final=final)
+
+
+async def _verdict(
+    seen: _Observation,
+    verdicts: dict[str, Verdict],
+    moved_on: Callable[[], bool],
+    sent_at: float,
+    clock: Callable[[], float],
+) -> Literal["landed", "retry", "refused", "silent"]:
+    """Wait until the hunks are known to stand in the document or known not to come."""
+    while True:
+        if all(isinstance(verdict, Landed) for verdict in verdicts.values()):
+            return "landed"
+        if seen.closed or seen.changed_after_reply:
+            return "retry"
+        if seen.reply is False:
+            return "retry" if moved_on() else "refused"
+        overtaken = seen.reply is True and moved_on()
+        patience_s = SETTLE_S if overtaken else sent_at + CONFIRM_S - clock()
+        if not await seen.news(patience_s):
+            return "retry" if overtaken else "silent"

@@ -1,0 +1,26 @@
+"""Protocol: the `dsh` names on the wire.
+
+`COMMANDS` is the one list of commands, each with the name of its model in `lsp/arguments.py`; the documentation and
+the clients are checked against it. Nothing is imported here: it is read before the editor has its first answer.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+VERSION: Final = 1
+
+STATUS: Final = "dsh/status"
+REVIEW: Final = "dsh/review"
+SAVE: Final = "dsh/save"
+
+COMMANDS: Final[dict[str, str]] = {
+    "dsh.followup": "Followup",
+    "dsh.steer": "Say",
+    "dsh.inject": "Say",
+    "dsh.cancel": "Cancel",
+    "dsh.status": "OfSession",
+    "dsh.review.list": "OfSession",
+    "dsh.review.accept": "ReviewAccept",
+    "dsh.review.reject": "ReviewReject",
+}

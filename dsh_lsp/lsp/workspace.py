@@ -1,0 +1,64 @@
+"""Workspace: the tools' port to the user's documents, over what the editor holds and the files below.
+
+Rules: an open buffer wins over its file; a proposal that cannot be written is refused before anybody reviews it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio.to_thread
+
+from dsh_lsp.abort import AbortSignal
+from dsh_lsp.errors import ToolError
+from dsh_lsp.lsp.documents import Documents, uri_of
+from dsh_lsp.lsp.review import Reviews
+from dsh_lsp.workspace.disk import list_folder, read_file
+from dsh_lsp.workspace.edits import FileEdit, HunkOutcome, Snapshot
+from dsh_lsp.workspace.paths import check_writable, relative, resolve
+from dsh_lsp.workspace.port import Listing
+
+
+class EditorWorkspace:
+    """The `Workspace` of one session in an editor."""
+
+    def __init__(self, root: Path, documents: Documents, reviews: Reviews) -> None:
+        self.root = root
+        self._documents = documents
+        self._reviews = reviews
+
+    async def read(self, path: str) -> Snapshot:
+        """Read a document, unsaved text included."""
+        real = resolve(self.root, path)
+        shown = relative(self.root, real)
+        document = self._documents.at(real)
+        if document is None:
+            text = (await anyio.to_thread.run_sync(read_file, real, shown)).text
+            return Snapshot(uri=uri_of(real), path=shown, text=text)
+        text, version = document.text, document.version
+        saved = await anyio.to_thread.run_sync(_saved_text, real, shown)
+        return Snapshot(uri=document.uri, path=shown, text=text, version=version, dirty=saved != text)
+
+    async def list_files(self, path: str, *, limit: int) -> Listing:
+        """List the files below a folder."""
+        folder = resolve(self.root, path)
+        return await anyio.to_thread.run_sync(lambda: list_folder(self.root, folder, limit=limit))
+
+    async def propose(self, edits: Sequence[FileEdit], *, signal: AbortSignal) -> list[HunkOutcome]:
+        """Review edits and tell what became of each hunk."""
+        checked: list[tuple[FileEdit, Path]] = []
+        for edit in edits:
+            real = resolve(self.root, edit.path)
+            check_writable(self.root, real)
+            if edit.base is None and (real.exists() or self._documents.at(real) is not None):
+                raise ToolError(f"{edit.path} exists already", code="EXISTS")
+            checked.append((edit, real))
+        return await self._reviews.propose(checked, signal=signal)
+
+
+def _saved_text(path: Path, name: str) -> str | None:
+    try:
+        return read_file(path, name).text
+    except ToolError:
+        return None
