@@ -163,4 +163,6 @@ def open_session(
             barrier=store.flush,
         )
     )
+    # The last events of a turn lead to no request whose barrier would write them.
+    hooks.status.listen(lambda status: tasks.start_soon(store.settle) if status == "idle" else None)
     return Session(log=log, store=store, agent=agent, tools=registry, llm=llm, options=options, context=context)

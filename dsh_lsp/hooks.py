@@ -54,7 +54,7 @@ class _Listeners(Generic[L]):
         return above + [listener for _, listener in self._own]
 
 
-class Emit(_Listeners[Callable[[P], None]]):
+class Emit(_Listeners[Callable[[P], object]]):
     """Tells every listener, in order; a listener that fails is logged and the others still hear."""
 
     def __call__(self, payload: P) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from lsprotocol import types
 
 from dsh_lsp.lsp.documents import Document
-from dsh_lsp.lsp.review import Item
+from dsh_lsp.lsp.proposal import Item
 
 ACCEPT, REJECT = "dsh.review.accept", "dsh.review.reject"
 

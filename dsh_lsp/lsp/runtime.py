@@ -21,7 +21,7 @@ from dsh_lsp.abort import Cause
 from dsh_lsp.agent.driver import new_id
 from dsh_lsp.agent.hooks import AgentHooks
 from dsh_lsp.compose import Session, Settings, build_adapter, open_session
-from dsh_lsp.errors import SessionError
+from dsh_lsp.errors import SessionError, failure_of
 from dsh_lsp.events import AssistantMessageLogged, TurnEnd
 from dsh_lsp.llm.adapter import Llm
 from dsh_lsp.lsp import actions
@@ -93,10 +93,7 @@ class Runtime:
         for live in list(self._sessions.values()):
             await live.session.agent.dispose()
             live.feed.close()
-            try:
-                await live.session.store.flush()
-            except SessionError as error:
-                log.error("%s", error)
+            await live.session.store.settle()
             live.session.context.scope.close()
 
     # -- sessions --------------------------------------------------------------------------------------------
@@ -146,6 +143,10 @@ class Runtime:
             reviews_pending=review.pending_count,
         )
         review.changed.listen(lambda _: feed.touch_status())
+        if self._profile.dsh is None:  # a client of ours shows a failed turn where it shows the turn
+            session.agent.hooks.error.listen(
+                lambda failed: self._editor.warn(f"DSH: {failure_of(failed.error).message}")
+            )
         live = LiveSession(session=session, reviews=review, feed=feed)
         self._sessions[session.id] = live
         return live

@@ -6,6 +6,7 @@ fails takes its partial bytes back and closes the store for writing until the se
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ from dsh_lsp.errors import SessionError
 from dsh_lsp.events import LogEvent, decode_event, encode_event
 from dsh_lsp.session.log import SessionHeader, SessionLog
 from dsh_lsp.wire import decode, dump_bytes, encode, loads
+
+log = logging.getLogger(__name__)
 
 
 def state_directory() -> Path:
@@ -51,6 +54,13 @@ class SessionStore:
     def enqueue(self, event: LogEvent) -> None:
         """Take an event to be written by the next flush."""
         self._pending.append(dump_bytes(encode_event(event)))
+
+    async def settle(self) -> None:
+        """Put all on disk when nobody waits for it; a failure is logged, and told to whoever flushes next."""
+        try:
+            await self.flush()
+        except SessionError as error:
+            log.error("%s", error)
 
     async def flush(self) -> None:
         """Put all that was enqueued on disk; callers that come together share one barrier.

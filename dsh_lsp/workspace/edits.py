@@ -80,24 +80,17 @@ def plan_hunks(edit: FileEdit, new_id: Callable[[], str]) -> list[Hunk]:
     ]
 
 
-def move(span: Span, change: Change) -> Span | None:
-    """Where a span is after a change elsewhere; None if the change touched it."""
-    if change.span.end <= span.start:
-        return span.shifted(change.growth)
-    if change.span.start >= span.end:
-        return span
-    return None
-
-
-def moved(hunk: Hunk, changes: list[Change]) -> Hunk | None:
-    """The hunk after changes elsewhere; None if one touched its lines."""
-    span = hunk.span
-    for change in changes:
-        after = move(span, change)
-        if after is None:
-            return None
-        span = after
-    return replace(hunk, span=span)
+def moved(hunk: Hunk, change: Change, after: str) -> Hunk | None:
+    """The hunk after a change elsewhere, in the text after it; None if the change touched the hunk's lines."""
+    if change.span.end <= hunk.span.start:
+        span = hunk.span.shifted(change.growth)
+    elif change.span.start >= hunk.span.end:
+        span = hunk.span
+    else:
+        return None
+    starts_line = span.start == 0 or after[span.start - 1] in "\r\n"
+    ends_line = hunk.old.endswith(("\r", "\n")) or not hunk.old or span.end == len(after)
+    return replace(hunk, span=span) if starts_line and ends_line else None
 
 
 def applied(text: str, hunks: Sequence[Hunk]) -> str:
@@ -132,10 +125,14 @@ Verdict = Landed | Absent | Touched
 
 
 def judge(before: str, hunks: Sequence[Hunk], after: str) -> dict[str, Verdict]:
-    """What became of hunks of `before`, in order, in `after`, which may hold some of them and changes elsewhere."""
+    """What became of hunks of `before`, in order, in `after`, which may hold some of them and changes elsewhere.
+
+    Where repeated lines allow both readings, the one that leaves less to explain is right.
+    """
     everything = applied(before, hunks)
     with_all = [] if everything == after else line_changes(everything, after)
     with_none = [] if before == after else line_changes(before, after)
+    likely = _weight(with_all) < _weight(with_none)
     verdicts: dict[str, Verdict] = {}
     growth = 0
     for hunk in hunks:
@@ -143,13 +140,17 @@ def judge(before: str, hunks: Sequence[Hunk], after: str) -> dict[str, Verdict]:
         growth += len(hunk.new) - len(hunk.old)
         place = _kept_at(Span(start, start + len(hunk.new)), with_all)
         home = _kept_at(hunk.span, with_none)
-        if place is not None:
+        if place is not None and (home is None or likely):
             verdicts[hunk.id] = Landed(place)
         elif home is not None:
             verdicts[hunk.id] = Absent(replace(hunk, span=home))
         else:
             verdicts[hunk.id] = Touched()
     return verdicts
+
+
+def _weight(changes: Sequence[Change]) -> int:
+    return sum(len(change.text) + change.span.end - change.span.start for change in changes)
 
 
 def _kept_at(place: Span, changes: Sequence[Change]) -> Span | None:

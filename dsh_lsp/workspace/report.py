@@ -42,8 +42,8 @@ def _sentence(outcome: HunkOutcome) -> str:
             return f"{path}: the user rejected the edit; the document is unchanged.{words}"
         case "unconfirmed":
             return (
-                f"{path}: NOT CONFIRMED. The user accepted the edit and the editor says that it applied it, but the "
-                "document does not show it. Do not assume that it is there: read the file before you go on."
+                f"{path}: NOT CONFIRMED. The user accepted the edit and it was sent to the editor, but the document "
+                "does not show it. Do not assume that it is there: read the file before you go on."
             )
         case "conflict":
             return f"{path}: the user changed these lines meanwhile; the edit was not applied."

@@ -1,0 +1,242 @@
+"""Applier: puts accepted hunks into the documents and tells what really became of them.
+
+Rules: an open document is changed by its editor, another one on disk, guarded by what it holds now; what was seen
+is logged as `edit/landed`, whenever it is seen; a document is saved only if it was clean before our edit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from dsh_lsp.errors import ToolError
+from dsh_lsp.events import EditLanded
+from dsh_lsp.lsp import landing
+from dsh_lsp.lsp.documents import Document, DocumentChanged, Documents
+from dsh_lsp.lsp.editor import Editor
+from dsh_lsp.lsp.proposal import FileUnderReview, Item
+from dsh_lsp.session.log import SessionLog
+from dsh_lsp.workspace.disk import create_file, read_file, replace_file
+from dsh_lsp.workspace.edits import Absent, Hunk, HunkOutcome, Landed, Touched, Verdict, applied, judge
+from dsh_lsp.workspace.text import Span
+
+MAX_ATTEMPTS = 5
+
+Settled = Iterable[tuple[Item, HunkOutcome]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Late:
+    """Edits that the editor said it applied and that were not seen; they may still come."""
+
+    file: FileUnderReview
+    before: str
+    hunks: tuple[Hunk, ...]
+
+
+class Applier:
+    """Brings accepted hunks into documents, one document at a time each."""
+
+    def __init__(
+        self,
+        *,
+        log: SessionLog,
+        documents: Documents,
+        editor: Editor,
+        saves: bool,
+        accepted: Callable[[str], list[Item]],
+        settle: Callable[[Settled], None],
+    ) -> None:
+        self._log = log
+        self._documents = documents
+        self._editor = editor
+        self._saves = saves
+        self._accepted = accepted
+        self._settle = settle
+        self._locks: dict[str, anyio.Lock] = {}
+        self._late: list[_Late] = []
+        self._told_unsaved = False
+        documents.changed.listen(self._look_for_late)
+
+    async def land(self, key: str) -> None:
+        """Apply what is accepted of one document, until nothing accepted is left."""
+        async with self._locks.setdefault(key, anyio.Lock()):
+            for number in range(1, MAX_ATTEMPTS + 1):
+                items = self._accepted(key)
+                if not items:
+                    return
+                document = self._documents.at(items[0].file.path)
+                if document is None:
+                    await self._write(items)
+                    continue
+                await landing.wait_for_quiet(self._documents, document)
+                items = self._accepted(key)
+                if items and self._documents.at(items[0].file.path) is document:
+                    await self._send(document, items, last=number == MAX_ATTEMPTS)
+
+    # -- open documents --------------------------------------------------------------------------------------
+
+    async def _send(self, document: Document, items: list[Item], *, last: bool) -> None:
+        """Send accepted hunks to the editor once, and settle those whose fate is known."""
+        clean = await anyio.to_thread.run_sync(text_on_disk, items[0].file.path) == document.text
+        items = [item for item in items if item.state == "accepted"]
+        if not items:
+            return
+        for item in items:
+            item.state = "sent"
+        label = f"DSH: edit {items[0].file.edit.path}"
+        result = await landing.attempt(
+            self._documents, self._editor, document, [item.hunk for item in items], label=label
+        )
+        settled: list[tuple[Item, HunkOutcome]] = []
+        landed: list[tuple[Item, Span]] = []
+        lost: list[Hunk] = []
+        for item in items:
+            match result.verdicts[item.hunk.id]:
+                case Landed(span):
+                    self._log_landed(item.file, document, item.hunk, span)
+                    landed.append((item, span))
+                case Touched():
+                    settled.append((item, item.as_outcome("conflict", current=document.text)))
+                case Absent(hunk) if result.final == "silent":
+                    lost.append(hunk)
+                    settled.append((item, item.as_outcome("unconfirmed")))
+                case Absent(hunk) if item.state == "sent":
+                    item.hunk = hunk
+                    item.state = "pending" if result.final == "refused" or last else "accepted"
+        if lost:
+            self._documents.watch(document.key)  # for the rest of the session: they may come at any time
+            self._late.append(_Late(file=items[0].file, before=result.before, hunks=tuple(lost)))
+        await self.finish(document, landed, clean=clean)
+        self._settle(settled)
+        if any(item.state == "pending" for item in items):
+            self._editor.warn("DSH: the editor did not apply an accepted edit and gave no reason; it still waits")
+
+    async def finish(self, document: Document, landed: Sequence[tuple[Item, Span]], *, clean: bool) -> None:
+        """Save what landed where that is wanted, and settle it."""
+        if not landed:
+            return
+        note = await self._save(document, [item for item, _ in landed], clean=clean)
+        self._settle(
+            (item, item.as_outcome("landed", lines=lines_of(document.text, span), note=note)) for item, span in landed
+        )
+
+    async def finish_preview(self, document: Document, landed: Sequence[tuple[Item, Span]], *, before: str) -> None:
+        """Log, save and settle what an editor's own preview applied; `before` is the text before it."""
+        clean = await anyio.to_thread.run_sync(text_on_disk, landed[0][0].file.path) == before
+        for item, span in landed:
+            self._log_landed(item.file, document, item.hunk, span)
+        await self.finish(document, landed, clean=clean)
+
+    async def _save(self, document: Document, items: Sequence[Item], *, clean: bool) -> str:
+        """Save a document that was clean before our edit; what the model should know of it."""
+        if not clean:
+            return "not saved: the document also holds the user's unsaved text"
+        if not self._saves:
+            return "not saved: the user's settings leave saving to the user"
+        saved = await self._editor.save(document.uri)
+        if saved is None:
+            if not self._told_unsaved:
+                self._told_unsaved = True
+                self._editor.tell("DSH: the edit is in the buffer, unsaved; your editor leaves saving to you")
+            return "not saved: the user's editor does not let the agent save"
+        if not saved:
+            return "not saved: the editor could not save it"
+        text = await anyio.to_thread.run_sync(text_on_disk, items[0].file.path)
+        if text is None or not all(item.hunk.new in text for item in items):
+            return "the editor says that it saved the document, but the file does not show the edit"
+        return "saved"
+
+    def _look_for_late(self, event: DocumentChanged) -> None:
+        """See edits that arrive after they were given up: they are logged, outside a turn too."""
+        for late in list(self._late):
+            if late.file.key != event.document.key:
+                continue
+            self._late.remove(late)
+            verdicts = judge(late.before, late.hunks, event.after)
+            missing: list[Hunk] = []
+            for hunk in late.hunks:
+                match verdicts[hunk.id]:
+                    case Landed(span):
+                        self._log_landed(late.file, event.document, hunk, span)
+                    case Absent():
+                        missing.append(hunk)
+                    case Touched():
+                        pass
+            if missing:
+                self._late.append(_Late(file=late.file, before=late.before, hunks=tuple(missing)))
+
+    # -- files that no editor holds --------------------------------------------------------------------------
+
+    async def _write(self, items: list[Item]) -> None:
+        """Write accepted hunks of a file that the editor does not hold."""
+        file = items[0].file
+        for item in items:
+            item.state = "sent"
+        try:
+            before, verdicts, text = await anyio.to_thread.run_sync(_write_to_disk, file, [i.hunk for i in items])
+        except ToolError as error:
+            self._settle([(item, item.as_outcome("notLanded", note=str(error))) for item in items])
+            return
+        view = Document(file.uri, 0, text, self._documents.encoding)
+        settled: list[tuple[Item, HunkOutcome]] = []
+        for item in items:
+            match verdicts[item.hunk.id]:
+                case Landed(span):
+                    self._log_landed(file, view, item.hunk, span, version=None)
+                    lines = lines_of(text, span)
+                    settled.append((item, item.as_outcome("landed", lines=lines, note="saved")))
+                case _:
+                    settled.append((item, item.as_outcome("conflict", current=text)))
+        lost = file.rebase(before, text)
+        self._settle(settled + [(item, item.as_outcome("conflict", current=text)) for item in lost])
+
+    def _log_landed(
+        self, file: FileUnderReview, document: Document, hunk: Hunk, span: Span, *, version: int | None = -1
+    ) -> None:
+        self._log.append(
+            EditLanded(
+                proposal=file.proposal,
+                hunk=hunk.id,
+                uri=document.uri,
+                version=document.version if version == -1 else version,
+                range=document.range_of(span),
+                before=hunk.old,
+                after=hunk.new,
+            )
+        )
+
+
+def _write_to_disk(file: FileUnderReview, hunks: list[Hunk]) -> tuple[str, dict[str, Verdict], str]:
+    """Write hunks of a file as it is now: its text before, what became of each hunk, and its text after."""
+    name = file.edit.path
+    if file.edit.base is None:
+        text = hunks[0].new
+        create_file(file.path, text, name)
+        return "", {hunks[0].id: Landed(Span(0, len(text)))}, text
+    before = read_file(file.path, name)
+    verdicts = judge(file.text, hunks, before.text)
+    ready = [verdict.hunk for verdict in verdicts.values() if isinstance(verdict, Absent)]
+    if not ready:
+        return before.text, verdicts, before.text
+    replace_file(file.path, before, applied(before.text, ready), name)
+    after = read_file(file.path, name).text  # what counts is what stands there
+    return file.text, verdicts | judge(before.text, ready, after), after
+
+
+def text_on_disk(path: Path) -> str | None:
+    """A file's text; None when it has none."""
+    try:
+        return read_file(path, path.name).text
+    except ToolError:
+        return None
+
+
+def lines_of(text: str, span: Span) -> tuple[int, int]:
+    """The lines, counted from 1, that a span covers."""
+    first = text.count("\n", 0, span.start) + 1
+    return first, first + text.count("\n", span.start, max(span.start, span.end - 1))

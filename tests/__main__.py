@@ -1,0 +1,77 @@
+"""All checks: `python -m tests`; `--all` adds the long property runs and the editors that must be installed.
+
+Each check is one row of a table; all of them run, and the exit code is 1 if one failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PYTEST = ("-m", "pytest", "-q")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One command; `long` ones run with `--all` only."""
+
+    name: str
+    arguments: tuple[str, ...]
+    long: bool = False
+    env: tuple[tuple[str, str], ...] = ()
+
+
+CHECKS = (
+    Check("style", ("-m", "ruff", "check", ".")),
+    Check("format", ("-m", "ruff", "format", "--check", ".")),
+    Check("types", ("-m", "mypy")),
+    Check("floors", ("-c", "from importlinter.cli import lint_imports_command; lint_imports_command()")),
+    Check("unit", (*PYTEST, "tests/unit", "tests/contract", "tests/architecture")),
+    Check("protocol", (*PYTEST, "-n", "3", "tests/protocol")),
+    Check("neovim", (*PYTEST, "tests/e2e/test_neovim.py")),
+    Check(
+        "long properties",
+        (*PYTEST, "tests/unit", "-k", "mirror or hunk or line or text", "--timeout", "600"),
+        long=True,
+        env=(("HYPOTHESIS_PROFILE", "long"),),
+    ),
+)
+
+
+def main() -> int:
+    """Run the checks and say what ran, what did not, and what failed."""
+    parser = argparse.ArgumentParser(prog="python -m tests", description=__doc__)
+    parser.add_argument("--all", action="store_true", help="also run what takes long")
+    parser.add_argument("names", nargs="*", help="run these checks only: " + ", ".join(c.name for c in CHECKS))
+    options = parser.parse_args()
+    unknown = set(options.names) - {check.name for check in CHECKS}
+    if unknown:
+        parser.error(f"there is no check called {', '.join(sorted(unknown))}")
+    chosen = [c for c in CHECKS if (c.name in options.names if options.names else options.all or not c.long)]
+    results = [(check, *_run(check)) for check in chosen]
+    sys.stdout.write("\n")
+    for check, code, seconds in results:
+        sys.stdout.write(f"{'ok    ' if code == 0 else 'FAILED'}  {check.name}  ({seconds:.0f} s)\n")
+    left_out = [check.name for check in CHECKS if check not in chosen]
+    sys.stdout.write(f"not run: {', '.join(left_out) or 'nothing'}\n")
+    return 1 if any(code for _, code, _ in results) else 0
+
+
+def _run(check: Check) -> tuple[int, float]:
+    sys.stdout.write(f"\n== {check.name}: python {' '.join(check.arguments)}\n")
+    sys.stdout.flush()
+    started = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, *check.arguments], cwd=ROOT, env={**os.environ, **dict(check.env)}, check=False
+    )
+    return done.returncode, time.monotonic() - started
+
+
+if __name__ == "__main__":
+    sys.exit(main())

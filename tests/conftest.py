@@ -1,0 +1,39 @@
+"""Rules for every test: the network is the loopback, and the event loop is never blocked."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from typing import Any
+
+import pytest
+from blockbuster import blockbuster_ctx
+from hypothesis import settings
+
+settings.register_profile("default", deadline=None)
+settings.register_profile("long", deadline=None, max_examples=5_000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+LOOPBACK = ("127.", "::1", "localhost", "0:0:0:0:0:0:0:1")
+
+
+def _refuse_the_network(event: str, arguments: tuple[Any, ...]) -> None:
+    if event != "socket.connect":
+        return
+    address = arguments[1]
+    if isinstance(address, tuple) and not str(address[0]).startswith(LOOPBACK):
+        raise AssertionError(f"a test must not reach {address[0]}")
+
+
+sys.addaudithook(_refuse_the_network)
+
+
+@pytest.fixture(autouse=True)
+def loop_is_never_blocked(request: pytest.FixtureRequest):
+    """Fail a test in which this package blocks the event loop: with sleep, files, sockets or processes."""
+    if not inspect.iscoroutinefunction(getattr(request.node, "obj", None)):
+        yield
+        return
+    with blockbuster_ctx("dsh_lsp"):
+        yield

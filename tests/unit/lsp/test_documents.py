@@ -1,0 +1,119 @@
+"""Documents: the mirror equals the editor's text after any edits, in every encoding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dsh_lsp.events import Position
+from dsh_lsp.lsp.documents import Document, Documents, identity, path_of, uri_of
+from dsh_lsp.workspace.text import split_lines
+
+ALPHABET = "ab\n\r\x0c\u2028é漢\U0001f600"
+texts = st.text(ALPHABET, max_size=30)
+ENCODERS = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
+WIDTH = {"utf-8": 1, "utf-16": 2, "utf-32": 4}
+
+
+def units(text: str, encoding: str) -> int:
+    return len(text.encode(ENCODERS[encoding])) // WIDTH[encoding]
+
+
+def reference_offset(text: str, line: int, character: int, encoding: str) -> int:
+    """Code points before a position, the slow and plain way."""
+    lines = split_lines(text)
+    if line >= len(lines):
+        return len(text)
+    offset = sum(map(len, lines[:line]))
+    body = lines[line].rstrip("\r\n")
+    column = 0
+    while column < len(body) and units(body[: column + 1], encoding) <= character:
+        column += 1
+    return offset + column
+
+
+positions = st.tuples(st.integers(0, 8), st.integers(0, 12))
+edits = st.tuples(positions, positions, st.text(ALPHABET, max_size=6))
+
+
+@settings(max_examples=300)
+@given(texts, st.lists(edits, max_size=6), st.sampled_from(list(ENCODERS)))
+def test_the_mirror_equals_the_editor_after_any_edits(text, changes, encoding) -> None:
+    document = Document("file:///a", 1, text, encoding)
+    for version, (a, b, new) in enumerate(changes, 2):
+        start, end = sorted((a, b))
+        first, last = (reference_offset(text, *p, encoding) for p in (start, end))
+        text = text[:first] + new + text[last:]
+        span = {
+            "start": {"line": start[0], "character": start[1]},
+            "end": {"line": end[0], "character": end[1]},
+        }
+        document.apply(version, [{"range": span, "text": new}])
+        assert document.text == text
+        assert document._lines == split_lines(text)
+    assert document.version == len(changes) + 1
+
+
+@given(texts, st.sampled_from(list(ENCODERS)))
+def test_every_offset_has_a_position_that_leads_back(text, encoding) -> None:
+    document = Document("file:///a", 1, text, encoding)
+    for offset in range(len(text) + 1):
+        position = document.position_at(offset)
+        back = document.offset_at(position)
+        # Between the halves of a line end there is no position; the line's end stands for it.
+        assert back == offset or text[offset - 1 : offset + 1] == "\r\n"
+
+
+def test_a_whole_text_replaces_all() -> None:
+    document = Document("file:///a", 1, "old")
+    document.apply(2, [{"text": "new\n"}])
+    assert (document.text, document.version) == ("new\n", 2)
+
+
+def test_columns_count_in_the_encoding_of_the_connection() -> None:
+    line = "x\U0001f600y"
+    assert [Document("a:b", 1, line, e).position_at(2).character for e in ("utf-8", "utf-16", "utf-32")] == [5, 3, 2]
+    assert Document("a:b", 1, line, "utf-16").position_at(3, "utf-32").character == 3
+    assert Document("a:b", 1, line).offset_at(Position(line=0, character=99)) == 3
+
+
+def test_a_file_is_one_document_whatever_the_spelling(tmp_path: Path) -> None:
+    real = tmp_path / "a b.py"
+    real.write_text("x")
+    link = tmp_path / "link.py"
+    link.symlink_to(real)
+    documents = Documents()
+    documents.open(uri_of(link), 1, "text")
+    for uri in (uri_of(real), uri_of(real).replace("%20", " "), real.as_uri()):
+        assert documents.get(uri) is documents.at(real)
+        assert documents.get(uri).uri == uri_of(link), "answers come in the client's own spelling"
+    documents.close(uri_of(real))
+    assert documents.at(real) is None
+
+
+@pytest.mark.parametrize("uri", ["untitled:Untitled-1", "dsh:/session/1", "https://x/y"])
+def test_what_is_no_file_has_no_path(uri: str) -> None:
+    assert path_of(uri) is None
+    assert identity(uri) == uri
+
+
+def test_a_change_of_a_document_that_was_never_opened_is_dropped() -> None:
+    documents = Documents()
+    documents.change("file:///nowhere", 2, [{"text": "x"}])
+    assert list(documents) == []
+
+
+def test_only_watched_documents_tell_of_their_changes() -> None:
+    documents = Documents()
+    seen = []
+    documents.changed.listen(lambda event: seen.append((event.before, event.after)))
+    documents.open("untitled:1", 1, "a")
+    documents.change("untitled:1", 2, [{"text": "b"}])
+    dispose = documents.watch("untitled:1")
+    documents.change("untitled:1", 3, [{"text": "c"}])
+    dispose()
+    documents.change("untitled:1", 4, [{"text": "d"}])
+    assert seen == [("b", "c")]
