@@ -64,9 +64,10 @@ def _problem(model: type[BaseModel], detail: Any) -> Problem:
     location = tuple(detail["loc"])
     path = ".".join(str(part) for part in location)
     if detail["type"] != "extra_forbidden":
-        return Problem(path=path, message=detail["msg"])
-    near = get_close_matches(str(location[-1]), _keys_at(model, location[:-1]), n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
+        message = "must be an object" if detail["type"] == "model_type" else detail["msg"]
+        return Problem(path=path, message=message)
+    near = get_close_matches(str(location[-1]), _keys_at(model, location[:-1]), n=2)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
     return Problem(path=path, message=f"there is no such setting{hint}", unknown=True)
 
 

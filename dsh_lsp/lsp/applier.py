@@ -62,6 +62,10 @@ class Applier:
         self._told_unsaved = False
         documents.changed.listen(self._look_for_late)
 
+    def is_unconfirmed(self, key: str) -> bool:
+        """Whether an edit of a document was sent, given up, and may still arrive."""
+        return any(late.file.key == key for late in self._late)
+
     async def land(self, key: str) -> None:
         """Apply what is accepted of one document, until nothing accepted is left."""
         async with self._locks.setdefault(key, anyio.Lock()):

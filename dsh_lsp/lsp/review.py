@@ -205,6 +205,10 @@ class Reviews:
         self._settle((item, item.as_outcome("rejected", comment=comment)) for item in items)
         return self.pending_count()
 
+    def is_unconfirmed(self, key: str) -> bool:
+        """Whether an accepted edit of a document was given up and may still arrive."""
+        return self._applier.is_unconfirmed(key)
+
     def pending_count(self) -> int:
         """How many hunks wait for a decision."""
         return len(self._pending())

@@ -38,7 +38,14 @@ class EditorWorkspace:
             return Snapshot(uri=uri_of(real), path=shown, text=text)
         text, version = document.text, document.version
         saved = await anyio.to_thread.run_sync(_saved_text, real, shown)
-        return Snapshot(uri=document.uri, path=shown, text=text, version=version, dirty=saved != text)
+        return Snapshot(
+            uri=document.uri,
+            path=shown,
+            text=text,
+            version=version,
+            dirty=saved != text,
+            unconfirmed=self._reviews.is_unconfirmed(document.key),
+        )
 
     async def list_files(self, path: str, *, limit: int) -> Listing:
         """List the files below a folder."""

@@ -18,7 +18,8 @@ from dsh_lsp.workspace.text import Change, Span, difference, line_changes
 class Snapshot:
     """A document as it was read: `version` is the editor's, None for a file that is not open.
 
-    `dirty` says that the editor's text is not the file's. `uri` is spelled as the editor spells it.
+    `dirty` says that the editor's text is not the file's, `unconfirmed` that an accepted edit was sent to the editor
+    and has not been seen in the text. `uri` is spelled as the editor spells it.
     """
 
     uri: str
@@ -26,6 +27,7 @@ class Snapshot:
     text: str
     version: int | None = None
     dirty: bool = False
+    unconfirmed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

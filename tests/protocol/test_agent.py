@@ -188,7 +188,7 @@ async def test_a_clean_document_stays_unsaved_where_the_editor_does_not(project,
 
 
 async def test_an_editor_that_says_yes_and_does_nothing_is_not_believed(project, model) -> None:
-    model.script(EDIT, answer("Hm."))
+    model.script(EDIT, READ, answer("Hm."))
     async with fake_editor(project, model_url=model.url, applies="lies") as editor:
         editor.open("calc.py")
         await editor.command("dsh.followup", {"text": "Mend add."})
@@ -196,6 +196,7 @@ async def test_an_editor_that_says_yes_and_does_nothing_is_not_believed(project,
         await editor.command("dsh.review.accept", {"hunks": "all"})
         await editor.until(lambda: editor.seen("turn/end"), timeout_s=20)
         assert "NOT CONFIRMED" in editor.tool_results[0]
+        assert "not confirmed and may still arrive" in editor.tool_results[1]
         assert not editor.seen("edit/landed")
         assert editor.seen("review/decided")[0]["data"]["hunks"][0]["outcome"] == "unconfirmed"
         at = CODE.index("a - b")

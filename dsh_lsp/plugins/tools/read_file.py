@@ -51,6 +51,10 @@ with its number and a tab before it; they are not part of the file. Long files c
             notes.append(f"{len(lines) - last} more lines; go on with offset {last + 1}")
         if snapshot.dirty:
             notes.append("the editor holds unsaved changes, shown here")
+        if snapshot.unconfirmed:
+            notes.append(
+                "an accepted edit of this file is not confirmed and may still arrive; this is what stands there"
+            )
         text = body + "".join(f"\n[{note}]" for note in notes)
         return ToolOutput(text=text, meta={"path": snapshot.path, "lines": [args.offset, last]})
 

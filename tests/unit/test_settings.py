@@ -1,0 +1,66 @@
+"""Settings: one bad key costs that key alone, and the user reads its path."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dsh_lsp.compose import Settings
+from dsh_lsp.settings import read_settings
+
+
+def test_good_settings_are_read_in_camel_case() -> None:
+    settings, problems = read_settings(Settings, {"maxParallelToolCalls": 3, "model": {"apiKeyEnv": "KEY"}})
+    assert (settings.max_parallel_tool_calls, settings.model.api_key_env) == (3, "KEY")
+    assert problems == []
+
+
+@pytest.mark.parametrize(
+    ("raw", "path", "words"),
+    [
+        ({"maxParallelToolCalls": 0}, "maxParallelToolCalls", "greater"),
+        ({"maxParallelToolCalls": "3"}, "maxParallelToolCalls", "integer"),
+        ({"model": {"maxTokens": -1}}, "model.maxTokens", "greater"),
+        ({"model": {"provider": "openai"}}, "model.provider", "'deepseek'"),
+        ({"model": 7}, "model", "object"),
+        ({"modle": {}}, "modle", "did you mean mode or model?"),
+        ({"model": {"nmae": "x"}}, "model.nmae", "did you mean name?"),
+        ([], "(all)", "object"),
+    ],
+)
+def test_a_wrong_key_is_told_and_keeps_its_default(raw, path, words) -> None:
+    settings, problems = read_settings(Settings, raw)
+    assert settings == Settings()
+    (problem,) = problems
+    assert problem.path == path
+    assert words in problem.message
+
+
+def test_a_wrong_key_costs_no_other() -> None:
+    raw = {"model": {"name": "x", "maxTokens": "many"}, "edits": {"save": False}, "zzz": 1}
+    settings, problems = read_settings(Settings, raw)
+    assert settings.model.name == "x"
+    assert settings.model.max_tokens is None
+    assert not settings.edits.save
+    assert {problem.path for problem in problems} == {"model.maxTokens", "zzz"}
+    assert raw["zzz"] == 1, "what the client sent is not touched"
+
+
+json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["model", "name", "edits", "save", "mode", "eventToken", "x", "sessions", "directory"]),
+            inner,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(json)
+def test_any_json_gives_settings(raw) -> None:
+    settings, _ = read_settings(Settings, raw)
+    assert isinstance(settings, Settings)
