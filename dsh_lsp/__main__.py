@@ -21,12 +21,13 @@ def main(arguments: list[str] | None = None) -> int:
     demo = commands.add_parser("demo", help="watch the agent mend a failing test; needs no key and no network")
     demo.add_argument("--reject", action="store_true", help="decline the edit that the demo proposes")
     demo.add_argument("--fast", action="store_true", help="do not pause for the reader")
+    demo.add_argument("--lie", action="store_true", help=argparse.SUPPRESS)  # an editor that claims and does nothing
     options = parser.parse_args(arguments)
     if options.command == "serve":
         return _serve(options.log_file)
     from dsh_lsp.lsp.demo import run_demo
 
-    return run_demo(rejects=options.reject, fast=options.fast)
+    return run_demo(rejects=options.reject, fast=options.fast, lies=options.lie)
 
 
 def _serve(log_file: str | None) -> int:
