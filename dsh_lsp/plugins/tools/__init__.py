@@ -1,1 +1,1 @@
-"""The tools, one file each; a new file here is found by scanning this package."""
+"""Tools: one file each; a new file here is found by scanning this package."""

@@ -1,0 +1,25 @@
+"""Modules: each says what it is in its first line, stays short, and speaks of this project alone."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MODULES = sorted((ROOT / "dsh_lsp").rglob("*.py"))
+MAX_LINES = 400
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_module_begins_with_a_noun_and_a_sentence(path: Path) -> None:
+    docstring = ast.get_docstring(ast.parse(path.read_text()))
+    assert docstring is not None
+    assert re.match(r"[A-Za-z_ ]+: \S", docstring), docstring.splitlines()[0]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_module_has_one_job_and_so_few_lines(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= MAX_LINES

@@ -1,0 +1,46 @@
+"""Protocol: the page, the names, the argument models and the runtime say the same."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from dsh_lsp.compose import Settings
+from dsh_lsp.events import TAGS
+from dsh_lsp.lsp import arguments
+from dsh_lsp.lsp.protocol import COMMANDS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text()
+ROWS = dict(re.findall(r"^\| `(dsh\.[a-zA-Z.]+)` \| `\{([^`]*)\}`", PAGE, re.MULTILINE))
+
+
+def test_the_page_names_every_command_and_no_other() -> None:
+    assert set(ROWS) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_page_names_the_arguments_of_every_command(command: str) -> None:
+    model = getattr(arguments, COMMANDS[command])
+    written = {key.strip() for key in ROWS[command].split(",")}
+    real = {f.alias or name if f.is_required() else f"{f.alias or name}?" for name, f in model.model_fields.items()}
+    assert written == real
+
+
+def test_the_page_names_every_setting_and_no_other() -> None:
+    def keys(model, prefix=""):
+        for field in model.model_fields.values():
+            inner = field.annotation
+            if isinstance(inner, type) and hasattr(inner, "model_fields"):
+                yield from keys(inner, f"{prefix}{field.alias}.")
+            else:
+                yield prefix + field.alias
+
+    section = PAGE[PAGE.index("### Settings") : PAGE.index("## Commands")]
+    assert set(re.findall(r"^\| `([a-zA-Z.]+)` \|", section, re.MULTILINE)) == set(keys(Settings))
+
+
+def test_the_page_names_every_event() -> None:
+    for tag in TAGS.values():
+        assert f"`{tag}" in PAGE

@@ -1,0 +1,94 @@
+"""Disk: bytes that were not edited stay, and nothing is written over what was not read."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dsh_lsp.errors import ToolError
+from dsh_lsp.workspace.disk import create_file, decode_bytes, list_folder, read_file, replace_file
+
+
+@given(
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\ufeff")),
+    st.sampled_from([(b"", "utf-8"), (codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le")]),
+)
+def test_a_text_is_written_back_as_it_was_spelled(text: str, spelling) -> None:
+    mark, encoding = spelling
+    raw = mark + text.encode(encoding)
+    found = decode_bytes(raw, "x")
+    if mark or not raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        assert found.text == text
+        assert found.encode(found.text) == raw
+
+
+@pytest.mark.parametrize("raw", [b"\xff\xfa", b"a\0b", b"\x89PNG\r\n\x1a\n\0\0", codecs.BOM_UTF16_LE + b"a"])
+def test_what_does_not_decode_is_no_text(raw: bytes) -> None:
+    with pytest.raises(ToolError) as error:
+        decode_bytes(raw, "x")
+    assert error.value.code == "NOT_TEXT"
+
+
+def test_a_replaced_file_keeps_its_mode_its_link_and_its_other_names(tmp_path: Path) -> None:
+    target, link, twin = tmp_path / "target", tmp_path / "link", tmp_path / "twin"
+    target.write_text("old")
+    target.chmod(0o751)
+    link.symlink_to(target)
+    replace_file(link, read_file(link, "x"), "new", "x")
+    assert target.read_text() == "new"
+    assert link.is_symlink()
+    assert target.stat().st_mode & 0o777 == 0o751
+    os.link(target, twin)
+    replace_file(target, read_file(target, "x"), "newer", "x")
+    assert twin.read_text() == "newer"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "target", "twin"]
+
+
+def test_a_file_that_changed_since_it_was_read_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("read")
+    before = read_file(path, "a")
+    path.write_text("changed")
+    with pytest.raises(ToolError) as error:
+        replace_file(path, before, "mine", "a")
+    assert error.value.code == "CHANGED"
+    assert path.read_text() == "changed"
+
+
+def test_a_new_file_never_replaces_one(tmp_path: Path) -> None:
+    create_file(tmp_path / "deep" / "a", "text", "a")
+    with pytest.raises(ToolError) as error:
+        create_file(tmp_path / "deep" / "a", "other", "a")
+    assert error.value.code == "EXISTS"
+    assert (tmp_path / "deep" / "a").read_text() == "text"
+    with pytest.raises(ToolError):
+        create_file(tmp_path / "half", "\ud800", "half")
+    assert not (tmp_path / "half").exists()
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for name, code in (("pipe", "NOT_A_FILE"), (".", "NOT_A_FILE"), ("none", "NOT_FOUND")):
+        with pytest.raises(ToolError) as error:
+            read_file(tmp_path / name, name)
+        assert error.value.code == code
+
+
+def test_a_listing_leaves_out_what_the_project_ignores(tmp_path: Path) -> None:
+    for name in ("a.py", "sub/b.py", "node_modules/c.js", "ignored.log"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    plain = [entry.path for entry in list_folder(tmp_path, tmp_path, limit=9).entries]
+    assert plain == ["a.py", "ignored.log", "sub/b.py"]
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / ".gitignore").write_text("*.log\nnode_modules\n")
+    listing = list_folder(tmp_path, tmp_path, limit=2)
+    assert [entry.path for entry in listing.entries] == [".gitignore", "a.py"]
+    assert listing.truncated
+    assert [entry.path for entry in list_folder(tmp_path, tmp_path / "sub", limit=9).entries] == ["sub/b.py"]
