@@ -281,6 +281,22 @@ class EditLanded(Wire):
     version: int | None = None
 
 
+# -- plugins --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginEvent:
+    """A fact of a plugin, under the tag that it registered with the log.
+
+    `needs_turn`: it may only come while a turn is open. `ignorable`: a reader that does not know it may skip it.
+    """
+
+    tag: str
+    data: JsonObject
+    needs_turn: bool = False
+    ignorable: bool = False
+
+
 # -- the envelope --------------------------------------------------------------------------------------------
 
 EventData: TypeAlias = (
@@ -300,6 +316,7 @@ EventData: TypeAlias = (
     | ReviewOpened
     | ReviewDecided
     | EditLanded
+    | PluginEvent
 )
 
 TAGS: dict[type[EventData], str] = {
@@ -332,18 +349,20 @@ SeqRange = tuple[int, int]
 class LogEvent:
     """An event in its place: `seq` counts from 0 without gaps, `time` is milliseconds since 1970.
 
-    `sources` are inclusive ranges of the earlier events that a surface event was made from.
+    `sources` are inclusive ranges of the earlier events that a surface event was made from; `replaces` names the
+    first and the last event of the run on the surface whose place it takes.
     """
 
     seq: int
     time: int
     data: EventData
     sources: tuple[SeqRange, ...] | None = None
+    replaces: SeqRange | None = None
 
     @property
     def type(self) -> str:
         """The wire tag."""
-        return TAGS[type(self.data)]
+        return self.data.tag if isinstance(self.data, PluginEvent) else TAGS[type(self.data)]
 
 
 def encode_event(event: LogEvent) -> JsonObject:
@@ -352,14 +371,16 @@ def encode_event(event: LogEvent) -> JsonObject:
         "type": event.type,
         "seq": event.seq,
         "time": event.time,
-        "data": encode(event.data),
+        "data": event.data.data if isinstance(event.data, PluginEvent) else encode(event.data),
     }
     cls = type(event.data)
-    if cls in SURFACE:
+    if event.replaces is not None:
+        row["surfaceOp"] = {"op": "replace", "start": event.replaces[0], "end": event.replaces[1]}
+    elif cls in SURFACE:
         row["surfaceOp"] = "append"
     if event.sources is not None:
         row["sourceEventSeqs"] = [list(span) for span in event.sources]
-    if cls in IGNORABLE:
+    if cls in IGNORABLE or (isinstance(event.data, PluginEvent) and event.data.ignorable):
         row["ignorable"] = True
     return row
 
@@ -368,13 +389,18 @@ def decode_event(row: JsonObject) -> LogEvent:
     """Decode an event from disk.
 
     Raises:
-        KeyError: its type is unknown.
+        KeyError: its type is unknown, or a part is missing.
+        ValueError: its place on the surface does not fit its type.
         pydantic.ValidationError: its data has another shape.
     """
     sources = row.get("sourceEventSeqs")
+    operation = row.get("surfaceOp")
+    if (operation is not None) != (CLASSES[row["type"]] in SURFACE):
+        raise ValueError(f"{row['type']} and its place on the surface do not fit")
     return LogEvent(
         seq=row["seq"],
         time=row["time"],
         data=decode(CLASSES[row["type"]], row["data"]),
         sources=tuple((first, last) for first, last in sources) if sources is not None else None,
+        replaces=(operation["start"], operation["end"]) if isinstance(operation, dict) else None,
     )

@@ -83,6 +83,18 @@ def dump_bytes(data: Any) -> bytes:
         return json.dumps(data, allow_nan=False, separators=(",", ":")).encode()
 
 
+def json_copy(value: Any) -> Any:
+    """An own copy of a JSON value.
+
+    Raises:
+        ValueError: it is not JSON: another type, a cycle, a number that is not finite.
+    """
+    try:
+        return loads(dump_bytes(value))
+    except (TypeError, RecursionError) as error:
+        raise ValueError(f"not JSON: {error}") from error
+
+
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 

@@ -25,6 +25,7 @@ from dsh_lsp.workspace.edits import Absent, Hunk, HunkOutcome, Landed, Touched, 
 from dsh_lsp.workspace.text import Span
 
 MAX_ATTEMPTS = 5
+LABEL = "DSH"  # short: stock Neovim prints it, and asks for a key when the line is too long for its screen
 
 Settled = Iterable[tuple[Item, HunkOutcome]]
 
@@ -92,9 +93,8 @@ class Applier:
             return
         for item in items:
             item.state = "sent"
-        label = f"DSH: edit {items[0].file.edit.path}"
         result = await landing.attempt(
-            self._documents, self._editor, document, [item.hunk for item in items], label=label
+            self._documents, self._editor, document, [item.hunk for item in items], label=LABEL
         )
         settled: list[tuple[Item, HunkOutcome]] = []
         landed: list[tuple[Item, Span]] = []

@@ -19,11 +19,17 @@ from dsh_lsp.wire import JsonObject
 
 log = logging.getLogger(__name__)
 
+WARNING, INFO = 2, 3  # LSP's MessageType
+
 APPLY_TIMEOUT_S = 10.0
 REQUEST_TIMEOUT_S = 5.0
 
 # Observed (Kate 22.12): applies an edit although the document has moved on; so it is shown edits and sent none.
 APPLIES_STALE_EDITS = frozenset({"kate"})
+
+# Observed (stock Neovim 0.11): every message makes it ask for a key, which swallows what its user is typing. Such a
+# client is told by its log, its progress and its diagnostics.
+PROMPTS_ON_MESSAGES = frozenset({"neovim"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +72,11 @@ class ClientProfile:
     def may_be_edited(self) -> bool:
         """Whether edits may be sent at all."""
         return self.name.lower() not in APPLIES_STALE_EDITS
+
+    @property
+    def may_be_told(self) -> bool:
+        """Whether a message can be shown without disturbing somebody's typing."""
+        return self.dsh is not None or self.name.lower() not in PROMPTS_ON_MESSAGES
 
     @property
     def newer_protocol(self) -> bool:
@@ -141,9 +152,13 @@ class Editor:
         self._wire.notify("textDocument/publishDiagnostics", params)
 
     def tell(self, text: str) -> None:
-        """Say something to the user; one short line, since some editors stop typing for more."""
-        self._wire.notify("window/showMessage", {"type": 3, "message": text})
+        """Say something to the user, on one short line."""
+        self._message(INFO, text)
 
     def warn(self, text: str) -> None:
         """Tell the user of something that they must mend."""
-        self._wire.notify("window/showMessage", {"type": 2, "message": text})
+        self._message(WARNING, text)
+
+    def _message(self, kind: int, text: str) -> None:
+        method = "window/showMessage" if self.profile.may_be_told else "window/logMessage"
+        self._wire.notify(method, {"type": kind, "message": text})

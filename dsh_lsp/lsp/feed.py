@@ -27,6 +27,7 @@ from dsh_lsp.events import (
     EndedByError,
     LogEvent,
     RequestContext,
+    ReviewOpened,
     StepStart,
     ToolCall,
     ToolResult,
@@ -223,6 +224,8 @@ class Feed:
             case TurnEnd(reason=reason) if self._progress is not None:
                 self._progress.end(_words_of(reason))
                 self._progress = None
+            case ReviewOpened(files=files) if self._progress is not None:
+                self._progress.report(f"waits for your review of {files[0].uri.rsplit('/', 1)[-1]}")
             case StepStart(step=step) if self._progress is not None:
                 self._progress.report("thinking" if step == 1 else f"thinking (step {step})")
             case ToolCall() if self._progress is not None and card is not None:

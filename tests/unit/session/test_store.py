@@ -10,9 +10,13 @@ import anyio
 import pytest
 
 from dsh_lsp.errors import SessionError
-from dsh_lsp.events import TurnStart
+from dsh_lsp.messages import TextBlock, UserMessage, UserSource
 from dsh_lsp.session.log import SessionHeader, SessionLog
 from dsh_lsp.session.store import SessionStore, read_session
+
+
+def words(number: int) -> UserMessage:
+    return UserMessage(id=f"m{number}", content=(TextBlock(text="x"),), source=UserSource())
 
 
 def new_log() -> SessionLog:
@@ -23,9 +27,9 @@ async def test_a_session_reads_back_as_it_was(tmp_path: Path) -> None:
     log = new_log()
     store = SessionStore.create(tmp_path / "deep", log)
     assert not (tmp_path / "deep").exists(), "no file before the first flush"
-    log.append(TurnStart(turn=1))
+    log.append(words(1))
     await store.flush()
-    log.append(TurnStart(turn=2))
+    log.append(words(2))
     await store.flush()
     header, events = read_session(store.path)
     assert (header, events) == (log.header, list(log))
@@ -37,7 +41,7 @@ async def test_flushes_that_come_together_write_each_event_once(tmp_path: Path) 
     store = SessionStore.create(tmp_path, log)
     async with anyio.create_task_group() as tasks:
         for turn in range(20):
-            log.append(TurnStart(turn=turn))
+            log.append(words(turn))
             tasks.start_soon(store.flush)
     assert [event.seq for event in read_session(store.path)[1]] == list(range(20))
 
@@ -45,11 +49,11 @@ async def test_flushes_that_come_together_write_each_event_once(tmp_path: Path) 
 async def test_a_write_that_fails_takes_its_bytes_back_and_closes_the_session(tmp_path: Path) -> None:
     log = new_log()
     store = SessionStore.create(tmp_path, log)
-    log.append(TurnStart(turn=1))
+    log.append(words(1))
     await store.flush()
     before = store.path.read_bytes()
     for turn in range(200):
-        log.append(TurnStart(turn=turn))
+        log.append(words(turn))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     import signal
 
