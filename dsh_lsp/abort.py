@@ -14,6 +14,7 @@ from typing import Literal
 
 import anyio
 
+from dsh_lsp.errors import UsageError
 from dsh_lsp.wire import Wire
 
 log = logging.getLogger(__name__)
@@ -38,16 +39,26 @@ class Aborted(Exception):  # noqa: N818 - a refusal that was asked for, not an e
 
 
 class AbortSignal:
-    """One turn's signal: fires at most once and then stays fired."""
+    """One turn's signal: fires at most once and then stays fired; after that it may be forced.
+
+    A fired signal asks: what must keep its result is waited for. A forced one no longer waits: the turn is torn at
+    its next await, and a tool body that goes on is abandoned.
+    """
 
     def __init__(self) -> None:
         self._cause: Cause | None = None
-        self._listeners: dict[object, Callable[[], None]] = {}
+        self._fired = _Listeners()
+        self._forced = _Listeners()
 
     @property
     def aborted(self) -> bool:
         """Whether the signal has fired."""
         return self._cause is not None
+
+    @property
+    def forced(self) -> bool:
+        """Whether it no longer waits."""
+        return self._forced.called
 
     @property
     def cause(self) -> Cause | None:
@@ -56,24 +67,24 @@ class AbortSignal:
 
     def abort(self, cause: Cause) -> None:
         """Fire; a second call changes nothing."""
-        if self._cause is not None:
-            return
-        self._cause = cause
-        listeners, self._listeners = list(self._listeners.values()), {}
-        for listener in listeners:
-            try:
-                listener()
-            except Exception:
-                log.exception("an abort listener failed")
+        if self._cause is None:
+            self._cause = cause
+            self._fired.call()
 
-    def listen(self, listener: Callable[[], None]) -> Disposer:
+    def force(self) -> None:
+        """Stop waiting; a second call changes nothing.
+
+        Raises:
+            UsageError: the signal has not fired.
+        """
+        if self._cause is None:
+            raise UsageError("a signal is aborted before it is forced")
+        if not self._forced.called:
+            self._forced.call()
+
+    def listen(self, listener: Callable[[], object]) -> Disposer:
         """Call `listener` when the signal fires: at once if it has fired."""
-        if self.aborted:
-            listener()
-            return lambda: None
-        key = object()
-        self._listeners[key] = listener
-        return lambda: self._listeners.pop(key, None)
+        return self._fired.listen(listener)
 
     def check(self) -> None:
         """Raise `Aborted` if the signal has fired."""
@@ -84,10 +95,48 @@ class AbortSignal:
     def guard(self) -> Iterator[None]:
         """Tear the body at its next await when the signal fires, and raise `Aborted` after it."""
         self.check()
+        with self._fired.tears():
+            yield
+        self.check()
+
+    @contextmanager
+    def last_resort(self) -> Iterator[None]:
+        """Tear the body at its next await when the signal is forced, and raise `Aborted` after it."""
+        with self._forced.tears() as scope:
+            yield
+        if scope.cancelled_caught:
+            self.check()
+
+
+class _Listeners:
+    """Callbacks that are called once, all together."""
+
+    def __init__(self) -> None:
+        self.called = False
+        self._waiting: dict[object, Callable[[], object]] = {}
+
+    def call(self) -> None:
+        self.called = True
+        waiting, self._waiting = list(self._waiting.values()), {}
+        for listener in waiting:
+            try:
+                listener()
+            except Exception:
+                log.exception("an abort listener failed")
+
+    def listen(self, listener: Callable[[], object]) -> Disposer:
+        if self.called:
+            listener()
+            return lambda: None
+        key = object()
+        self._waiting[key] = listener
+        return lambda: self._waiting.pop(key, None)
+
+    @contextmanager
+    def tears(self) -> Iterator[anyio.CancelScope]:
         with anyio.CancelScope() as scope:
             dispose = self.listen(scope.cancel)
             try:
-                yield
+                yield scope
             finally:
                 dispose()
-        self.check()

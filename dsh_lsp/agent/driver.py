@@ -1,9 +1,10 @@
-"""Driver: the one writer of a session's state, as a story: wake, turn, step, and what ends them.
+"""Driver: wakes, runs turns one after the other, stops, and comes to rest; the one writer of a session's state.
 
-A turn claims input, asks the model, runs the tools that it asks for, and asks again until nobody owes an answer.
+An agent is idle, running, or in maintenance. Input wakes it; a wake that cannot act now is latched and replayed.
 
-Rules: `followup()` returns with `turn/start` and the claim in the log; one task drives one session; one signal a
-turn; whatever raises ends the turn, never the loop; a claimed message that was not committed goes back.
+Rules: `followup()` returns with `turn/start` and the claim in the log; one driver runs at a time; one signal a
+turn; whatever raises ends the turn, never the driver; a claimed message that was not committed goes back; a second
+cancel, or 10 s after the first, no longer waits for anybody.
 Knows nothing of: editors, files, HTTP.
 """
 
@@ -13,47 +14,42 @@ import logging
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import Literal, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
 
 from dsh_lsp.abort import AbortSignal, Cause
-from dsh_lsp.agent.attempt import Answer, Attempt
-from dsh_lsp.agent.hooks import (
-    AgentFailed,
-    AgentHooks,
-    Enter,
-    PreStep,
-    Reject,
-    RequestDraft,
-    RequestFailed,
-    Retry,
-    Status,
-    TurnStopping,
-)
-from dsh_lsp.agent.inbox import Claimed, Inbox
-from dsh_lsp.agent.prompt import Assembly, SystemPrompt
+from dsh_lsp.agent.hooks import AgentFailed, AgentHooks, Status
+from dsh_lsp.agent.inbox import Inbox
+from dsh_lsp.agent.prompt import SystemPrompt
 from dsh_lsp.agent.request import AgentOptions, HeaderLedger
-from dsh_lsp.errors import LlmError, failure_of
+from dsh_lsp.agent.snapshot import RuntimeContext
+from dsh_lsp.agent.turn import Turn, TurnParts
+from dsh_lsp.errors import LlmError, UsageError, failure_of
 from dsh_lsp.events import (
-    Ended,
+    AssistantMessageLogged,
     EndedByAbort,
     EndedByError,
     InboxTarget,
-    StepEnd,
-    StepStart,
     TurnEnd,
     TurnEndReason,
     TurnStart,
 )
-from dsh_lsp.llm.adapter import Llm, ModelRequest, PreparedCall
-from dsh_lsp.messages import CallConfig, TextBlock, UserMessage, UserSource
+from dsh_lsp.llm.adapter import Llm
+from dsh_lsp.messages import TextBlock, UserMessage, UserSource
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.tools.pipeline import ToolPipeline
-from dsh_lsp.tools.scheduler import StepTools, answer_unanswered, run_calls
 from dsh_lsp.tools.tool import ToolRegistry
+from dsh_lsp.wire import Wire
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+Phase = Literal["idle", "running", "maintenance"]
+
+FORCE_S = 10.0  # how long a cancelled turn may take to end by itself
 
 
 def new_id() -> str:
@@ -63,16 +59,6 @@ def new_id() -> str:
 
 async def _no_barrier() -> None:
     """The barrier of a session that lives in memory."""
-
-
-@dataclass(slots=True)
-class _Turn:
-    """What the driver keeps of the open turn."""
-
-    number: int
-    signal: AbortSignal
-    claimed: tuple[Claimed, ...]  # on their way into the next step, not yet in history
-    step: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -88,6 +74,15 @@ class AgentParts:
     hooks: AgentHooks = field(default_factory=AgentHooks)
     barrier: Callable[[], Awaitable[None]] = _no_barrier
     new_id: Callable[[], str] = new_id
+    force_s: float = FORCE_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancelled(Wire):
+    """What a cancel met: whether a turn was running, and the tool that it waits for."""
+
+    was_running: bool
+    waiting_for_tool: str | None = None
 
 
 class Agent:
@@ -97,27 +92,43 @@ class Agent:
         self.log = parts.log
         self.hooks = parts.hooks
         self.inbox = Inbox(parts.log, changed=parts.hooks.inbox)
-        self._parts = parts
-        self._pipeline = ToolPipeline(parts.tools, parts.hooks.tools)
-        self._ledger = HeaderLedger(parts.log, parts.options)
-        self._status: Status = "idle"
-        self._signal = AbortSignal()
-        self._turn: _Turn | None = None
-        self._last_turn = max(
-            (event.data.turn for event in parts.log if isinstance(event.data, TurnStart)), default=0
+        self.context = RuntimeContext(parts.log, parts.new_id)
+        self._parts = TurnParts(
+            log=parts.log,
+            llm=parts.llm,
+            tools=parts.tools,
+            prompt=parts.prompt,
+            context=self.context,
+            options=parts.options,
+            ledger=HeaderLedger(parts.log, parts.options),
+            inbox=self.inbox,
+            hooks=parts.hooks,
+            pipeline=ToolPipeline(parts.tools, parts.hooks.tools),
+            tasks=parts.tasks,
+            barrier=parts.barrier,
+            new_id=parts.new_id,
         )
+        self._force_s = parts.force_s
+        self._phase: Phase = "idle"
+        self._signal = AbortSignal()
+        self._turn: Turn | None = None
+        self._last_turn = parts.log.state.turn
         self._keep_inbox = True  # what the cancel of the running turn said of its claimed messages
         self._wake_latched = False
         self._disposed = False
-        self._idle = anyio.Event()
-        self._idle.set()
+        self._rested = anyio.Event()
 
-    # -- input -----------------------------------------------------------------------------------------------
+    # -- what others see -------------------------------------------------------------------------------------
 
     @property
     def status(self) -> Status:
-        """Whether a driver runs."""
-        return self._status
+        """Whether a driver runs; maintenance is no business of screens."""
+        return "running" if self._phase == "running" else "idle"
+
+    @property
+    def phase(self) -> Phase:
+        """What the agent does."""
+        return self._phase
 
     @property
     def turn(self) -> int:
@@ -128,6 +139,13 @@ class Agent:
     def step(self) -> int:
         """The number of the open turn's current step; 0 when none has begun."""
         return self._turn.step if self._turn is not None else 0
+
+    async def when_idle(self) -> None:
+        """Wait until nothing runs, replays and maintenance included; at once when nothing does."""
+        while self._phase != "idle":
+            await self._rested.wait()
+
+    # -- input -----------------------------------------------------------------------------------------------
 
     def message(self, text: str) -> UserMessage:
         """A person's words as a message."""
@@ -145,64 +163,144 @@ class Agent:
         """Leave context for the next step; wakes nobody."""
         self._send(message, "next-step", wakes=False)
 
-    def cancel(self, cause: Cause, *, keep_inbox: bool = True) -> bool:
-        """Stop the running turn; without `keep_inbox` drop all waiting input too. True if a turn was running."""
+    def resume(self) -> bool:
+        """Run input that waits since a turn ended badly; False when there is nothing to run or nothing may."""
+        if not self.inbox.pending or self._disposed or self._phase == "running":
+            return False
+        self._wake(after_abort=False)
+        return True
+
+    def retry(self) -> None:
+        """Run again what a failed or cancelled turn still owes, with whatever waits.
+
+        Raises:
+            UsageError: `NOTHING_OWED`; history ends with a whole answer, or something runs.
+        """
+        if self._phase != "idle" or self._disposed or not self._owes():
+            raise UsageError("no answer is owed: there is nothing to retry", code="NOTHING_OWED")
+        self._start(owes=True)
+
+    def cancel(self, cause: Cause, *, keep_inbox: bool = True) -> Cancelled:
+        """Stop what runs; without `keep_inbox` drop all waiting input too.
+
+        The first cause counts. A second cancel no longer waits for a hook or a tool.
+        """
         if not keep_inbox:
             self.inbox.clear()
             self._wake_latched = False
             self._keep_inbox = False
-        if self._status == "idle":
-            return False
-        self._signal.abort(cause)
-        return True
+        if self._phase == "idle":
+            return Cancelled(was_running=False)
+        if self._signal.aborted:
+            self._signal.force()
+        else:
+            self._signal.abort(cause)
+            self._parts.tasks.start_soon(self._force_later, self._signal)
+        running = self._turn.running if self._turn is not None else {}
+        return Cancelled(was_running=True, waiting_for_tool=next(iter(running.values()), None))
 
-    async def when_idle(self) -> None:
-        """Wait until nothing runs, replays included; at once when nothing does."""
-        while self._status == "running":
-            await self._idle.wait()
-
-    async def dispose(self) -> None:
-        """Stop for good, keeping the inbox for the session's next life."""
+    async def dispose(self, *, grace_s: float | None = None) -> None:
+        """Stop for good, keeping the inbox for the session's next life; after `grace_s` wait for nobody."""
         self._disposed = True
-        self.cancel(Cause(kind="disposed"))
-        await self.when_idle()
+        self._wake_latched = False
+        if self._phase != "idle" and not self._signal.aborted:
+            self.cancel(Cause(kind="disposed"))
+        with anyio.move_on_after(grace_s):
+            await self.when_idle()
+        if self._phase != "idle":
+            self._signal.force()
+            await self.when_idle()
+
+    def run_maintenance(self, job: Callable[[AbortSignal], Awaitable[T]]) -> Awaitable[T]:
+        """Run a job while no turn can run; input waits, and a wake is replayed afterwards.
+
+        Raises:
+            UsageError: `BUSY`, at once; something runs already.
+        """
+        if self._phase != "idle":
+            raise UsageError("the session already has active work", code="BUSY")
+        self._begin("maintenance")
+        return self._maintain(job)
+
+    async def _maintain(self, job: Callable[[AbortSignal], Awaitable[T]]) -> T:
+        try:
+            return await job(self._signal)
+        finally:
+            self._rest()
+
+    # -- waking ----------------------------------------------------------------------------------------------
 
     def _send(self, message: UserMessage, target: InboxTarget, *, wakes: bool, first: bool = False) -> None:
-        after_abort = wakes and self._status == "running" and self._signal.aborted
+        after_abort = wakes and self._phase != "idle" and self._signal.aborted
         self.inbox.insert("next-turn" if after_abort else target, message, first=first)
-        if not wakes or self._disposed:
-            return
-        if self._status == "idle":
+        if wakes and not self._disposed:
+            self._wake(after_abort=after_abort)
+
+    def _wake(self, *, after_abort: bool) -> None:
+        """Start, or latch the wake where a running driver would not see it."""
+        if self._phase == "idle":
             self._start()
-        elif after_abort:
+        elif self._phase == "maintenance" or after_abort:
             self._wake_latched = True
 
-    # -- the driver ------------------------------------------------------------------------------------------
+    def _owes(self) -> bool:
+        """Whether history ends without a whole answer."""
+        nodes = self.log.surface.nodes()
+        last = nodes[-1].data if nodes else None
+        return last is not None and not (isinstance(last, AssistantMessageLogged) and not last.interrupted)
 
-    def _start(self) -> None:
-        """Become running and open the first turn before returning."""
+    def _begin(self, phase: Phase) -> None:
         self._signal, self._keep_inbox, self._wake_latched = AbortSignal(), True, False
-        self._idle = anyio.Event()
-        self._set_status("running")
-        turn = self._open_turn()
+        self._rested = anyio.Event()
+        self._set_phase(phase)
+
+    def _start(self, *, owes: bool = False) -> None:
+        """Become running and open the first turn before returning."""
+        self._begin("running")
+        turn = self._open_turn(owes=owes)
         if turn is None:
-            self._converge()
+            self._rest()
         else:
             self._parts.tasks.start_soon(self._drive, turn)
 
-    async def _drive(self, turn: _Turn) -> None:
+    def _rest(self) -> None:
+        """Become idle, then start again if a wake was latched meanwhile; only then wake who waits for rest."""
+        self._turn = None
+        rested = self._rested
+        latched, self._wake_latched = self._wake_latched, False
+        self._set_phase("idle")
+        if latched and self.inbox.pending and not self._disposed and self._phase == "idle":
+            self._start()
+        rested.set()
+
+    def _set_phase(self, phase: Phase) -> None:
+        """Commit the phase, then tell, if it shows."""
+        before = self.status
+        self._phase = phase
+        if self.status != before:
+            self.hooks.status(self.status)
+
+    async def _force_later(self, signal: AbortSignal) -> None:
+        """Force a cancelled turn that does not end by itself."""
+        with anyio.move_on_after(self._force_s) as scope:
+            while self._signal is signal and self._phase != "idle":
+                await self._rested.wait()
+        if scope.cancelled_caught and self._signal is signal and self._phase != "idle":
+            log.warning("turn %d did not end %s s after its cancel: forcing it", self._last_turn, self._force_s)
+            signal.force()
+
+    # -- turns -----------------------------------------------------------------------------------------------
+
+    async def _drive(self, turn: Turn) -> None:
         try:
-            opened: _Turn | None = turn
-            while opened is not None:
-                goes_on = await self._run_turn(opened)
-                if not goes_on:
-                    return
+            opened: Turn | None = turn
+            while opened is not None and await self._run_turn(opened):
                 self._signal, self._wake_latched = AbortSignal(), False
                 opened = self._open_turn()
         finally:
-            self._converge()
+            self._rest()
 
-    def _open_turn(self) -> _Turn | None:
+    def _open_turn(self, *, owes: bool = False) -> Turn | None:
         """Open a turn and claim its input; None when it was cancelled already or the log refuses it."""
         if self._signal.aborted:
             return None
@@ -212,33 +310,16 @@ class Agent:
             self._report(error)
             return None
         self._last_turn += 1
-        self._turn = turn = _Turn(self._last_turn, self._signal, ())
+        self._turn = turn = Turn(parts=self._parts, number=self._last_turn, signal=self._signal, owes=owes)
         turn.claimed = self.inbox.claim("next-turn")
         return turn
 
-    def _converge(self) -> None:
-        """Become idle, then start again if a wake was latched meanwhile."""
-        self._turn = None
-        idle, self._idle = self._idle, anyio.Event()
-        self._set_status("idle")
-        if self._wake_latched and self.inbox.pending and not self._disposed and self._status == "idle":
-            self._start()
-        idle.set()
-
-    def _set_status(self, status: Status) -> None:
-        self._status = status
-        self.hooks.status(status)
-
-    def _report(self, error: BaseException) -> None:
-        self.hooks.error(AgentFailed(turn=self._last_turn, step=self.step, error=error))
-
-    # -- one turn --------------------------------------------------------------------------------------------
-
-    async def _run_turn(self, turn: _Turn) -> bool:
+    async def _run_turn(self, turn: Turn) -> bool:
         """Run a turn to its end; True if the driver should open another one."""
         reason: TurnEndReason
         try:
-            reason, goes_on = await self._steps(turn)
+            with turn.signal.last_resort():
+                reason, goes_on = await turn.run()
         except Exception as error:
             goes_on = False
             if turn.signal.cause is not None:
@@ -256,51 +337,7 @@ class Agent:
             return False
         return goes_on and self.inbox.pending
 
-    async def _steps(self, turn: _Turn) -> tuple[TurnEndReason, bool]:
-        """Step until nobody owes an answer; the reason to end, and whether waiting input may go on."""
-        ends: Ended | None = None
-        while True:
-            turn.signal.check()
-            assembly, decision = await self._pre_step(turn)
-            if isinstance(decision, Reject):
-                turn.claimed = ()
-                return Ended(kind="blocked"), False
-            if not decision.messages:
-                turn.claimed = ()
-                if ends is not None:
-                    return ends, True
-                if turn.step == 0:
-                    return Ended(kind="completed"), False
-            end = await self._step(turn, assembly, decision.messages)
-            if ends is None or ends.kind != "max-tokens":
-                ends = end
-            turn.signal.check()
-            if ends is not None and not self.inbox.next_step:
-                await self.hooks.turn_stopping(TurnStopping(turn=turn.number, signal=turn.signal))
-                turn.signal.check()
-                if not self.inbox.next_step:
-                    return ends, True
-            turn.claimed = self.inbox.claim("next-step")
-
-    async def _pre_step(self, turn: _Turn) -> tuple[Assembly, Enter | Reject]:
-        assembly = self._parts.prompt.assemble(self._parts.tools.specs())
-        assembly = await self.hooks.assemble(assembly, _unchanged)
-        turn.signal.check()
-        proposal = PreStep(
-            messages=tuple(claim.message for claim in turn.claimed),
-            turn=turn.number,
-            step=turn.step + 1,
-            signal=turn.signal,
-        )
-
-        async def enter(payload: PreStep) -> Enter | Reject:
-            return Enter(messages=payload.messages)
-
-        decision = await self.hooks.pre_step(proposal, enter)
-        turn.signal.check()
-        return assembly, decision
-
-    def _give_back(self, turn: _Turn) -> None:
+    def _give_back(self, turn: Turn) -> None:
         """Undo claims that never became history: accepted input does not vanish."""
         claimed, turn.claimed = turn.claimed, ()
         self.inbox.restore(claimed)
@@ -308,107 +345,5 @@ class Agent:
             for claim in claimed:
                 self.inbox.remove(claim.message.id)
 
-    # -- one step --------------------------------------------------------------------------------------------
-
-    async def _step(self, turn: _Turn, assembly: Assembly, messages: tuple[UserMessage, ...]) -> Ended | None:
-        """Ask the model once and run its tools; None when it is owed their results."""
-        self.log.append(StepStart(turn=turn.number, step=turn.step + 1))
-        turn.step += 1
-        answer: Answer | None = None
-        tools = self._step_tools(turn)
-        try:
-            answer = await self._ask(turn, assembly, messages)
-            if answer.truncated:
-                return Ended(kind="max-tokens")
-            if not answer.message.tool_calls:
-                return Ended(kind="completed")
-            concluded = await run_calls(tools, answer.message.tool_calls)
-            return Ended(kind="completed") if concluded else None
-        finally:
-            if answer is not None:
-                answer_unanswered(tools, answer.seq)
-            self.log.append(StepEnd(turn=turn.number, step=turn.step))
-
-    def _step_tools(self, turn: _Turn) -> StepTools:
-        return StepTools(
-            log=self.log,
-            pipeline=self._pipeline,
-            turn=turn.number,
-            step=turn.step,
-            signal=turn.signal,
-            max_parallel=self._parts.options.max_parallel_tool_calls,
-            barrier=self._parts.barrier,
-            new_id=self._parts.new_id,
-            on_context=lambda message: self.inbox.insert("next-step", message),
-        )
-
-    async def _ask(self, turn: _Turn, assembly: Assembly, messages: tuple[UserMessage, ...]) -> Answer:
-        """Call the model until it answers.
-
-        Raises:
-            LlmError: it failed, and no listener of `agent/request-error` wants to try again.
-        """
-        number = 0
-        while True:
-            number += 1
-            prepared = await self._prepare(turn)
-            if number == 1:
-                self._commit(turn, messages)
-            header = self._ledger.record(prepared, assembly)
-            await self._parts.barrier()
-            turn.signal.check()
-            request = ModelRequest(
-                config=header.config,
-                messages=self.log.derive_messages(),
-                system=header.system,
-                tools=header.tools,
-                session_id=self.log.header.id,
-                signal=turn.signal,
-            )
-            attempt = Attempt(
-                log=self.log,
-                hooks=self.hooks,
-                turn=turn.number,
-                step=turn.step,
-                number=number,
-                new_id=self._parts.new_id,
-            )
-            result = await attempt.run(request, prepared.stream)
-            if isinstance(result, Answer):
-                return result
-            failed = RequestFailed(
-                turn=turn.number,
-                step=turn.step,
-                attempt=number,
-                provider=header.config.provider,
-                failure=result,
-                signal=turn.signal,
-            )
-            answer = await self.hooks.request_error(failed, _no_recovery)
-            turn.signal.check()
-            if not isinstance(answer, Retry):
-                raise LlmError(result)
-
-    async def _prepare(self, turn: _Turn) -> PreparedCall:
-        draft = RequestDraft(config=self._ledger.seed(), turn=turn.number, step=turn.step, signal=turn.signal)
-
-        async def configured(payload: RequestDraft) -> CallConfig:
-            return payload.config
-
-        config = await self.hooks.request(draft, configured)
-        turn.signal.check()
-        return self._parts.llm.prepare_call(config)
-
-    def _commit(self, turn: _Turn, messages: tuple[UserMessage, ...]) -> None:
-        """Make the step's messages history; from here on their claims stand."""
-        for message in messages:
-            self.log.append(message)
-        turn.claimed = ()
-
-
-async def _unchanged(assembly: Assembly) -> Assembly:
-    return assembly
-
-
-async def _no_recovery(_: RequestFailed) -> Retry | None:
-    return None
+    def _report(self, error: BaseException) -> None:
+        self.hooks.error(AgentFailed(turn=self._last_turn, step=self.step, error=error))

@@ -16,11 +16,12 @@ from dsh_lsp.messages import ToolSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of the system text; lower `order` comes first."""
+    """A part of the system text; lower `order` comes first, and a `complete` one is the whole text."""
 
     name: str
     order: int
     text: str
+    complete: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,22 +56,51 @@ class SystemPrompt:
         self._variables[name] = value
         return lambda: self._variables.pop(name, None)
 
-    def assemble(self, tools: tuple[ToolSpec, ...]) -> Assembly:
-        """Collect what is registered now."""
+    def assemble(self, tools: tuple[ToolSpec, ...], *, order: tuple[str, ...] | None = None) -> Assembly:
+        """Collect what is registered now; tools sorted by name, or as `order` says.
+
+        Raises:
+            UsageError: `order` names a tool that is not there.
+        """
         sections = sorted(self._sections.values(), key=lambda section: (section.order, section.name))
+        complete = [section for section in sections if section.complete]
+        sections = complete[:1] or sections
+        tools = order_tools(tools, order)
         return Assembly(sections=tuple(sections), tools=tools, variables=tuple(sorted(self._variables.items())))
 
+
+UNLISTED = "<unlisted-tools>"
 
 _VARIABLE = re.compile(r"\{\{([a-z][a-z0-9_]*)\}\}")
 
 
-def render_prompt(assembly: Assembly) -> str | None:
+def order_tools(tools: tuple[ToolSpec, ...], order: tuple[str, ...] | None) -> tuple[ToolSpec, ...]:
+    """Sort tools by name, or by a list of names in which `<unlisted-tools>` stands for all others.
+
+    Raises:
+        UsageError: the list names a tool that is not there.
+    """
+    by_name = {tool.name: tool for tool in sorted(tools, key=lambda tool: tool.name)}
+    if order is None:
+        return tuple(by_name.values())
+    unknown = [name for name in order if name != UNLISTED and name not in by_name]
+    if unknown:
+        raise UsageError(f"the tool order names {unknown[0]!r}, which is no tool")
+    rest = [tool for name, tool in by_name.items() if name not in order]
+    listed = [
+        rest if name == UNLISTED else [by_name[name]]
+        for name in (*order, *(() if UNLISTED in order else (UNLISTED,)))
+    ]
+    return tuple(tool for group in listed for tool in group)
+
+
+def render_prompt(assembly: Assembly, **variables_of_the_call: str) -> str | None:
     """Render the system text; None when nothing is left.
 
     Raises:
         UsageError: a variable that nobody defines.
     """
-    variables = dict(assembly.variables)
+    variables = {**variables_of_the_call, **dict(assembly.variables)}
 
     def value_of(match: re.Match[str]) -> str:
         name = match[1]

@@ -24,6 +24,7 @@ class AgentOptions:
     reasoning_effort: str | None = None
     max_tokens: int | None = None
     max_parallel_tool_calls: int = 10
+    tool_order: tuple[str, ...] | None = None
 
 
 class HeaderLedger:
@@ -48,18 +49,26 @@ class HeaderLedger:
             return CallConfig(
                 provider=options.provider,
                 model=options.model,
-                reasoning_effort=options.reasoning_effort,
+                reasoning_effort=options.reasoning_effort or self._restored_effort(),
                 max_tokens=options.max_tokens,
             )
         strip = dict.fromkeys(self._header.adapter_defaults)
         return replace(self._header.config, **strip)  # type: ignore[arg-type]
+
+    def _restored_effort(self) -> str | None:
+        """The effort of an earlier life of the session, if it was chosen and the route is the same."""
+        header = self._header
+        if header is None or "reasoning_effort" in header.adapter_defaults:
+            return None
+        same = (header.config.provider, header.config.model) == (self._options.provider, self._options.model)
+        return header.config.reasoning_effort if same else None
 
     def record(self, prepared: PreparedCall, assembly: Assembly) -> RequestHeader:
         """Append the header and the route where they are due; returns the header in force."""
         header = RequestHeader(
             config=prepared.config,
             adapter_defaults=tuple(sorted(prepared.defaulted)),
-            system=render_prompt(assembly),
+            system=render_prompt(assembly, provider=prepared.config.provider, model=prepared.config.model),
             tools=assembly.tools,
         )
         if not self._mine or header != self._header:

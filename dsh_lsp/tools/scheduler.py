@@ -7,7 +7,7 @@ before it starts; a body starts after its `tool/call` is on disk; no call is lef
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import anyio
 from anyio.abc import TaskGroup
@@ -36,6 +36,7 @@ class _Slot:
     execution: Execution
     call_seq: int
     outcome: Outcome | None = None
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,8 @@ class StepTools:
     barrier: Callable[[], Awaitable[None]]
     new_id: Callable[[], str]
     on_context: Callable[[UserMessage], None]
+    tasks: TaskGroup  # outlives the step, so that a body that ignores its cancel can be left behind
+    running: dict[str, str] = field(default_factory=dict)  # the names of the tools whose bodies run, by call
 
 
 async def run_calls(step: StepTools, calls: Sequence[ToolCallBlock]) -> bool:
@@ -117,29 +120,39 @@ class _Group:
         return len(self._slots)
 
     async def run(self, blocks: Sequence[ToolCallBlock]) -> None:
-        """Start calls while they may overlap; return when all that started are committed."""
-        try:
-            async with anyio.create_task_group() as bodies:
-                for block in blocks:
-                    while self._in_flight >= self._step.max_parallel:
-                        await self._wait()
-                    if self._slots and (self._step.signal.aborted or _mode_of(self._step, block) != "parallel"):
-                        break
-                    await self._start(block, bodies)
-                    await self._commit_ready()
-                while self._in_flight:
-                    await self._wait()
-                await self._commit_ready()
-        except BaseExceptionGroup as group:
-            # Bodies never raise, so the group holds the one failure of this coroutine itself.
-            raise group.exceptions[0] from None
+        """Start calls while they may overlap; return when all that started are committed.
 
-    async def _wait(self) -> None:
-        await self._settled.wait()
-        self._settled = anyio.Event()
+        A failure of ours waits for the bodies that run, and is raised then. A forced cancel waits for none.
+        """
+        try:
+            await self._run(blocks)
+        except Exception:
+            while self._in_flight:
+                await self._next_settled()
+            raise
+        finally:
+            for slot in self._slots:
+                slot.scope.cancel()
+
+    async def _run(self, blocks: Sequence[ToolCallBlock]) -> None:
+        for block in blocks:
+            while self._in_flight >= self._step.max_parallel:
+                await self._next_settled()
+                await self._commit_ready()
+            if self._slots and (self._step.signal.aborted or _mode_of(self._step, block) != "parallel"):
+                break
+            await self._start(block)
+            await self._commit_ready()
+        while self._in_flight:
+            await self._next_settled()
+            await self._commit_ready()
         await self._commit_ready()
 
-    async def _start(self, block: ToolCallBlock, bodies: TaskGroup) -> None:
+    async def _next_settled(self) -> None:
+        await self._settled.wait()
+        self._settled = anyio.Event()
+
+    async def _start(self, block: ToolCallBlock) -> None:
         step = self._step
         pipeline = step.pipeline
         execution = Execution(
@@ -163,12 +176,18 @@ class _Group:
             slot.outcome = refusal
             return
         self._in_flight += 1
-        bodies.start_soon(self._run_body, slot)
+        step.running[block.id] = block.name
+        step.tasks.start_soon(self._run_body, slot)
 
     async def _run_body(self, slot: _Slot) -> None:
-        slot.outcome = await self._step.pipeline.dispatch(slot.execution)
-        self._in_flight -= 1
-        self._settled.set()
+        """Run one body; when the step no longer waits for it, its result is dropped."""
+        try:
+            with slot.scope:
+                slot.outcome = await self._step.pipeline.dispatch(slot.execution)
+        finally:
+            self._in_flight -= 1
+            self._step.running.pop(slot.block.id, None)
+            self._settled.set()
 
     async def _commit_ready(self) -> None:
         while self._committed < len(self._slots):

@@ -177,8 +177,8 @@ class ToolRegistry:
         return self._tools.get(name)
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """What the model sees, sorted by name so that requests stay byte-stable."""
-        return tuple(self._tools[name].spec() for name in sorted(self._tools))
+        """What the model sees of all tools."""
+        return tuple(tool.spec() for tool in self._tools.values())
 
     def names(self) -> list[str]:
         """All names, sorted."""
