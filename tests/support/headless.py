@@ -76,6 +76,7 @@ async def headless(
     tools: Sequence[Tool[Any]] = (),
     events: Sequence[LogEvent] = (),
     prompt: SystemPrompt | None = None,
+    force_s: float = 10.0,
     **options: Any,
 ) -> AsyncIterator[Headless]:
     """Build an agent, run the body, and stop it."""
@@ -99,6 +100,7 @@ async def headless(
                 options=AgentOptions(provider="scripted", model="script", **options),
                 tasks=tasks,
                 new_id=lambda: f"id{next(ids)}",
+                force_s=force_s,
             )
         )
         yield Headless(agent, log, model, registry)
