@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import sys
 
@@ -31,16 +30,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _serve(log_file: str | None) -> int:
-    from dsh_lsp.lsp.host import run
     from dsh_lsp.lsp.transport import claim_descriptors
 
     descriptors = claim_descriptors()  # before anything can print into the protocol
-    logging.basicConfig(
-        level=os.environ.get("DSH_LOG_LEVEL", "WARNING").upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        **({"filename": log_file} if log_file else {"stream": sys.stderr}),
-    )
-    logging.getLogger("pygls").setLevel(logging.WARNING)  # it logs every message at INFO
+    from dsh_lsp.lsp.log_file import start_logging
+
+    start_logging(log_file, level=os.environ.get("DSH_LOG_LEVEL", "WARNING"))
+    from dsh_lsp.lsp.lifetime import run
     from dsh_lsp.lsp.server import build_server
 
     run(build_server(), descriptors)

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import anyio
@@ -98,6 +99,23 @@ class AbortSignal:
         with self._fired.tears():
             yield
         self.check()
+
+    @classmethod
+    @contextmanager
+    def fuse(cls, *signals: AbortSignal) -> Iterator[AbortSignal]:
+        """A signal for the body that fires with the first of several, with its cause."""
+        fused = cls()
+
+        def fire(signal: AbortSignal) -> None:
+            if signal.cause is not None:
+                fused.abort(signal.cause)
+
+        disposers = [signal.listen(partial(fire, signal)) for signal in signals]
+        try:
+            yield fused
+        finally:
+            for dispose in disposers:
+                dispose()
 
     @contextmanager
     def last_resort(self) -> Iterator[None]:

@@ -16,17 +16,23 @@ from pydantic import Field
 
 from dsh_lsp.agent.driver import Agent, AgentParts, new_id
 from dsh_lsp.agent.hooks import AgentHooks
+from dsh_lsp.agent.modes import Modes
 from dsh_lsp.agent.prompt import SystemPrompt
 from dsh_lsp.agent.request import AgentOptions
+from dsh_lsp.agent.snapshot import RuntimeContext
 from dsh_lsp.errors import ConfigError, LlmError
 from dsh_lsp.llm.adapter import Adapter, Llm
 from dsh_lsp.messages import CallConfig
 from dsh_lsp.plugin import Context
-from dsh_lsp.plugins import persona, toolbox
+from dsh_lsp.plugin_host import PluginEntry, PluginHost
+from dsh_lsp.plugins import approval, limits, persona, repeat, spill, timeout, toolbox
+from dsh_lsp.plugins.limits import Settings as LimitSettings
 from dsh_lsp.session.log import SessionHeader, SessionLog, wall_clock_ms
 from dsh_lsp.session.store import SessionStore, state_directory
 from dsh_lsp.settings import SettingsModel
-from dsh_lsp.tools.tool import ToolRegistry
+from dsh_lsp.tools.approvals import Approvals
+from dsh_lsp.tools.registry import ToolRegistry
+from dsh_lsp.tools.spills import Spills
 from dsh_lsp.workspace.port import Workspace
 
 
@@ -58,10 +64,13 @@ class Settings(SettingsModel):
 
     event_token: str | int | None = None
     model: ModelSettings = ModelSettings()
-    mode: Literal["ask"] = "ask"
+    mode: Literal["read-only", "ask", "plan"] = "ask"
+    limits: LimitSettings = LimitSettings()
     edits: EditSettings = EditSettings()
     max_parallel_tool_calls: int = Field(default=10, ge=1)
     sessions: SessionSettings = SessionSettings()
+    workspace_trusted: bool = True
+    plugins: list[PluginEntry] = Field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +84,8 @@ class Session:
     llm: Llm
     options: AgentOptions
     context: Context
+    modes: Modes
+    plugins: PluginHost
 
     @property
     def id(self) -> str:
@@ -140,9 +151,7 @@ def open_session(
     prompt.define("cwd", str(root))
     context.provide(ToolRegistry, registry)
     context.provide(SystemPrompt, prompt)
-    context.provide(Workspace, workspace_of(log))  # type: ignore[type-abstract]
-    for plugin in (persona, toolbox):
-        context.mount(plugin)
+    context.provide(Workspace, workspace_of(log))
     model = settings.model
     options = AgentOptions(
         provider=model.provider,
@@ -163,6 +172,44 @@ def open_session(
             barrier=store.flush,
         )
     )
+    modes = Modes(log, settings.mode)
+    context.provide(AgentHooks, hooks)
+    context.provide(SessionLog, log)
+    context.provide(Llm, llm)
+    context.provide(Agent, agent)
+    context.provide(RuntimeContext, agent.context)
+    context.provide(Approvals, agent.approvals)
+    context.provide(Modes, modes)
+    context.provide(Spills, Spills(directory / f"{log.header.id}.outputs"))
+    context.provide(TaskGroup, tasks)
+    for plugin, plugin_settings in (
+        (persona, None),
+        (toolbox, None),
+        (approval, None),
+        (timeout, None),
+        (repeat, None),
+        (limits, settings.limits),
+        (spill, None),
+    ):
+        context.mount(plugin, plugin_settings)
+    plugins = PluginHost(
+        context,
+        settings.plugins,
+        root=root,
+        trusted=settings.workspace_trusted,
+        tool_order=options.tool_order,
+    )
+    plugins.start()
     # The last events of a turn lead to no request whose barrier would write them.
     hooks.status.listen(lambda status: tasks.start_soon(store.settle) if status == "idle" else None)
-    return Session(log=log, store=store, agent=agent, tools=registry, llm=llm, options=options, context=context)
+    return Session(
+        log=log,
+        store=store,
+        agent=agent,
+        tools=registry,
+        llm=llm,
+        options=options,
+        context=context,
+        plugins=plugins,
+        modes=modes,
+    )

@@ -14,6 +14,14 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from dsh_lsp.abort import Cause
+from dsh_lsp.decisions import (
+    ApprovalAsked,
+    ApprovalDecided,
+    EditLanded,
+    PermissionPreset,
+    ReviewDecided,
+    ReviewOpened,
+)
 from dsh_lsp.errors import LlmFailure
 from dsh_lsp.messages import (
     AssistantMessage,
@@ -200,87 +208,6 @@ class InboxSpliced(Wire):
     outcome: Literal["canceled", "restored"] | None = None
 
 
-# -- reviews -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Position(Wire):
-    """A place in a document: zero-based line, zero-based character in UTF-16 units."""
-
-    line: int
-    character: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Range(Wire):
-    """A span of a document; the end is exclusive."""
-
-    start: Position
-    end: Position
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReviewHunk(Wire):
-    """One change that a person decides on; `range` is in the version that the proposal names."""
-
-    id: str
-    range: Range
-    old_text: str
-    new_text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReviewFile(Wire):
-    """The hunks of one file; `version` is the editor's, absent for a file that is not open."""
-
-    uri: str
-    kind: Literal["edit", "create"]
-    hunks: tuple[ReviewHunk, ...]
-    version: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReviewOpened(Wire):
-    """Edits wait for a person's decision."""
-
-    proposal: str
-    files: tuple[ReviewFile, ...]
-
-
-Outcome = Literal["landed", "notLanded", "unconfirmed", "conflict", "rejected", "cancelled"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HunkDecided(Wire):
-    """What became of one hunk; `text` is what landed where it differs from what was proposed."""
-
-    id: str
-    outcome: Outcome
-    text: str | None = None
-    comment: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReviewDecided(Wire):
-    """Some or all hunks of a proposal are decided."""
-
-    proposal: str
-    hunks: tuple[HunkDecided, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditLanded(Wire):
-    """An edit was seen in the document; `range` is where `after` stands now."""
-
-    proposal: str
-    hunk: str
-    uri: str
-    range: Range
-    before: str
-    after: str
-    version: int | None = None
-
-
 # -- plugins --------------------------------------------------------------------------------------------------
 
 
@@ -316,6 +243,9 @@ EventData: TypeAlias = (
     | ReviewOpened
     | ReviewDecided
     | EditLanded
+    | ApprovalAsked
+    | ApprovalDecided
+    | PermissionPreset
     | PluginEvent
 )
 
@@ -336,6 +266,9 @@ TAGS: dict[type[EventData], str] = {
     ReviewOpened: "review/opened",
     ReviewDecided: "review/decided",
     EditLanded: "edit/landed",
+    ApprovalAsked: "approval/asked",
+    ApprovalDecided: "approval/decided",
+    PermissionPreset: "permission/preset",
 }
 CLASSES: dict[str, type[EventData]] = {tag: cls for cls, tag in TAGS.items()}
 

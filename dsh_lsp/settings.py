@@ -39,7 +39,10 @@ S = TypeVar("S", bound=BaseModel)
 
 
 def read_settings(model: type[S], raw: Any) -> tuple[S, list[Problem]]:
-    """Read settings; what is wrong is left out, one key at a time, and told."""
+    """Read settings; what is wrong is left out, one key at a time, and told.
+
+    The model must have a default for every field.
+    """
     if raw is None:
         raw = {}
     if not isinstance(raw, dict):
@@ -51,9 +54,10 @@ def read_settings(model: type[S], raw: Any) -> tuple[S, list[Problem]]:
             return model.model_validate(data), problems
         except ValidationError as error:
             details = error.errors(include_url=False)
-            for detail in details:
-                problems.append(_problem(model, detail))
-                _remove(data, detail["loc"])
+            problems += [_problem(model, detail) for detail in details]
+            removed = [_remove(data, detail["loc"]) for detail in details]
+            if not any(removed):  # no single key is to blame
+                return model(), problems
 
 
 def _copy(value: Any) -> Any:
@@ -80,13 +84,16 @@ def _keys_at(model: type[BaseModel], location: tuple[Any, ...]) -> list[str]:
     return [field.alias for field in model.model_fields.values() if field.alias]
 
 
-def _remove(data: JsonObject, location: tuple[Any, ...]) -> None:
-    """Drop the key that a problem names, or the nearest key above it that is there."""
+def _remove(data: JsonObject, location: tuple[Any, ...]) -> bool:
+    """Drop the key that a problem names, or the nearest key above it that is there; False if none is."""
+    holder: JsonObject | None = None
+    key: Any = None
     node: Any = data
-    for part, below in zip(location, (*location[1:], None), strict=True):
-        inner = node.get(part) if isinstance(node, dict) else None
-        if not isinstance(inner, dict) or below is None or below not in inner:
-            if isinstance(node, dict):
-                node.pop(part, None)
-            return
-        node = inner
+    for part in location:
+        if not isinstance(node, dict) or part not in node:
+            break
+        holder, key, node = node, part, node[part]
+    if holder is None:
+        return False
+    del holder[key]
+    return True

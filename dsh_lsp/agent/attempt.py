@@ -31,6 +31,7 @@ from dsh_lsp.messages import (
     ToolCallDelta,
 )
 from dsh_lsp.session.log import SessionLog
+from dsh_lsp.wire import JsonObject
 
 Stream = Callable[[ModelRequest], AsyncIterator[Chunk]]
 
@@ -130,7 +131,7 @@ class Attempt:
             source=ModelSource(
                 provider=request.config.provider,
                 model=request.config.model,
-                replay_state=finish.replay_state if finish is not None and not interrupted else None,
+                replay_state=_replay_state(finish, blocks) if finish is not None and not interrupted else None,
             ),
         )
         event = self.log.append(
@@ -157,6 +158,12 @@ class Attempt:
                 failure=failure,
             )
         )
+
+
+def _replay_state(finish: Finish, blocks: tuple[AssistantBlock, ...]) -> JsonObject | None:
+    """What the adapter wants to see again; nothing if it describes other blocks than those that were kept."""
+    described = (finish.replay_state or {}).get("blocks")
+    return None if isinstance(described, list) and len(described) != len(blocks) else finish.replay_state
 
 
 def _call(stream: Stream) -> Callable[[ModelRequest], Awaitable[AsyncIterator[Chunk]]]:

@@ -32,6 +32,7 @@ from dsh_lsp.events import (
     EndedByAbort,
     EndedByError,
     InboxTarget,
+    StepEnd,
     TurnEnd,
     TurnEndReason,
     TurnStart,
@@ -39,8 +40,9 @@ from dsh_lsp.events import (
 from dsh_lsp.llm.adapter import Llm
 from dsh_lsp.messages import TextBlock, UserMessage, UserSource
 from dsh_lsp.session.log import SessionLog
+from dsh_lsp.tools.approvals import Approvals
 from dsh_lsp.tools.pipeline import ToolPipeline
-from dsh_lsp.tools.tool import ToolRegistry
+from dsh_lsp.tools.registry import ToolRegistry
 from dsh_lsp.wire import Wire
 
 log = logging.getLogger(__name__)
@@ -93,6 +95,7 @@ class Agent:
         self.hooks = parts.hooks
         self.inbox = Inbox(parts.log, changed=parts.hooks.inbox)
         self.context = RuntimeContext(parts.log, parts.new_id)
+        self.approvals = Approvals(parts.log, parts.hooks.tools.approval, parts.new_id)
         self._parts = TurnParts(
             log=parts.log,
             llm=parts.llm,
@@ -103,7 +106,7 @@ class Agent:
             ledger=HeaderLedger(parts.log, parts.options),
             inbox=self.inbox,
             hooks=parts.hooks,
-            pipeline=ToolPipeline(parts.tools, parts.hooks.tools),
+            pipeline=ToolPipeline(parts.tools, parts.hooks.tools, self.approvals),
             tasks=parts.tasks,
             barrier=parts.barrier,
             new_id=parts.new_id,
@@ -224,9 +227,11 @@ class Agent:
 
     async def _maintain(self, job: Callable[[AbortSignal], Awaitable[T]]) -> T:
         try:
-            return await job(self._signal)
+            with self._signal.last_resort():
+                result = await job(self._signal)
         finally:
             self._rest()
+        return result
 
     # -- waking ----------------------------------------------------------------------------------------------
 
@@ -244,10 +249,12 @@ class Agent:
             self._wake_latched = True
 
     def _owes(self) -> bool:
-        """Whether history ends without a whole answer."""
+        """Whether history ends without a whole answer; without any history, whether input waits for one."""
         nodes = self.log.surface.nodes()
-        last = nodes[-1].data if nodes else None
-        return last is not None and not (isinstance(last, AssistantMessageLogged) and not last.interrupted)
+        if not nodes:
+            return self.inbox.pending
+        last = nodes[-1].data
+        return not isinstance(last, AssistantMessageLogged) or bool(last.interrupted)
 
     def _begin(self, phase: Phase) -> None:
         self._signal, self._keep_inbox, self._wake_latched = AbortSignal(), True, False
@@ -302,6 +309,7 @@ class Agent:
 
     def _open_turn(self, *, owes: bool = False) -> Turn | None:
         """Open a turn and claim its input; None when it was cancelled already or the log refuses it."""
+        self._turn = None
         if self._signal.aborted:
             return None
         try:
@@ -311,7 +319,11 @@ class Agent:
             return None
         self._last_turn += 1
         self._turn = turn = Turn(parts=self._parts, number=self._last_turn, signal=self._signal, owes=owes)
-        turn.claimed = self.inbox.claim("next-turn")
+        try:
+            turn.claimed = self.inbox.claim("next-turn")
+        except Exception as error:  # noqa: BLE001 - the border to plugins
+            self._end_turn(turn, self._why(turn, error))
+            return None
         return turn
 
     async def _run_turn(self, turn: Turn) -> bool:
@@ -320,22 +332,40 @@ class Agent:
         try:
             with turn.signal.last_resort():
                 reason, goes_on = await turn.run()
-        except Exception as error:
-            goes_on = False
-            if turn.signal.cause is not None:
-                reason = EndedByAbort(reason=turn.signal.cause)
-            else:
-                if not isinstance(error, LlmError):
-                    log.warning("turn %d failed", turn.number, exc_info=True)
-                reason = EndedByError(error=failure_of(error))
-                self._report(error)
-        try:
-            self._give_back(turn)
-            self.log.append(TurnEnd(turn=turn.number, reason=reason))
         except Exception as error:  # noqa: BLE001 - the border to plugins
-            self._report(error)
-            return False
-        return goes_on and self.inbox.pending
+            reason, goes_on = self._why(turn, error), False
+        return self._end_turn(turn, reason) and goes_on and self.inbox.pending
+
+    def _why(self, turn: Turn, error: Exception) -> TurnEndReason:
+        """Why a turn that raised is over: whatever comes up after its cancel is the cancel."""
+        if turn.signal.cause is not None:
+            return EndedByAbort(reason=turn.signal.cause)
+        if not isinstance(error, LlmError):
+            log.warning("turn %d failed", turn.number, exc_info=error)
+        self._report(error)
+        return EndedByError(error=failure_of(error))
+
+    def _end_turn(self, turn: Turn, reason: TurnEndReason) -> bool:
+        """Close a turn; False if the log refused a part of that, which keeps none of the others from it."""
+        acts: tuple[Callable[[], object], ...] = (
+            lambda: self._give_back(turn),
+            self._close_step,
+            lambda: self.log.append(TurnEnd(turn=turn.number, reason=reason)),
+        )
+        closed = True
+        for act in acts:
+            try:
+                act()
+            except Exception as error:  # noqa: BLE001 - the border to plugins
+                self._report(error)
+                closed = False
+        return closed
+
+    def _close_step(self) -> None:
+        """Close a step whose own end was refused, or its turn could not end either."""
+        state = self.log.state
+        if state.step_open:
+            self.log.append(StepEnd(turn=state.turn, step=state.step))
 
     def _give_back(self, turn: Turn) -> None:
         """Undo claims that never became history: accepted input does not vanish."""

@@ -55,9 +55,14 @@ class PreStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enter:
-    """The step may begin, with these messages."""
+    """The step may begin, with these messages.
+
+    `starts_request_series`: history was rebuilt (a compaction), so that the next request shares no prefix with the
+    last one; its header is logged anew.
+    """
 
     messages: tuple[UserMessage, ...]
+    starts_request_series: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,19 +74,28 @@ class Inbox:
         self._tell("inserted", messages)
 
     def claim(self, target: InboxTarget) -> tuple[Claimed, ...]:
-        """Take all that joins the next step and, for `next-turn`, the oldest prompt, which comes last."""
+        """Take all that joins the next step and, for `next-turn`, the oldest prompt, which comes last.
+
+        Raises:
+            UsageError: the log refuses it; nothing is taken.
+        """
         claimed: list[Claimed] = []
-        for source in TARGETS if target == "next-turn" else ("next-step",):
-            taken = self._lists[source][: 1 if source == "next-turn" else None]
-            if taken:
-                self._splice(source, 0, removed=len(taken))
-                claimed += [Claimed(message=message, target=source) for message in taken]
+        try:
+            for source in TARGETS if target == "next-turn" else ("next-step",):
+                taken = self._lists[source][: 1 if source == "next-turn" else None]
+                if taken:
+                    self._splice(source, 0, removed=len(taken))
+                    claimed += [Claimed(message=message, target=source) for message in taken]
+        except Exception:
+            self.restore(claimed)
+            raise
         self._tell("claimed", [claim.message for claim in claimed])
         return tuple(claimed)
 
     def restore(self, claimed: Iterable[Claimed]) -> None:
-        """Undo claims that were not committed: each goes back to the head of its list."""
-        claims = tuple(claimed)
+        """Undo claims that were not committed: each goes back to the head of its list, unless it waits again."""
+        waiting = {message.id for messages in self._lists.values() for message in messages}
+        claims = tuple(claim for claim in claimed if claim.message.id not in waiting)
         for target in TARGETS:
             messages = tuple(claim.message for claim in claims if claim.target == target)
             if messages:

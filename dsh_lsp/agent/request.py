@@ -7,6 +7,7 @@ header is logged for the first request of an agent and whenever it changes.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from dsh_lsp.agent.prompt import Assembly, render_prompt
 from dsh_lsp.events import RequestContext, RequestHeader, RequestHeaderLogged
@@ -63,17 +64,27 @@ class HeaderLedger:
         same = (header.config.provider, header.config.model) == (self._options.provider, self._options.model)
         return header.config.reasoning_effort if same else None
 
-    def record(self, prepared: PreparedCall, assembly: Assembly) -> RequestHeader:
-        """Append the header and the route where they are due; returns the header in force."""
+    def record(self, prepared: PreparedCall, assembly: Assembly, *, starts_series: bool = False) -> RequestHeader:
+        """Append the header and the route where they are due; returns the header in force.
+
+        Raises:
+            UsageError: the system text uses a variable that nobody defines.
+        """
         header = RequestHeader(
             config=prepared.config,
             adapter_defaults=tuple(sorted(prepared.defaulted)),
-            system=render_prompt(assembly, provider=prepared.config.provider, model=prepared.config.model),
+            system=render_prompt(
+                assembly,
+                provider=prepared.config.provider,
+                model=prepared.config.model,
+                cwd=self._log.header.cwd,
+            ),
             tools=assembly.tools,
         )
-        if not self._mine or header != self._header:
+        if not self._mine or starts_series or header != self._header:
+            reason: Literal["initial", "resume", "change"]
             reason = "change" if self._mine else "initial" if self._header is None else "resume"
-            self._log.append(RequestHeaderLogged(header=header, reason=reason))  # type: ignore[arg-type]
+            self._log.append(RequestHeaderLogged(header=header, reason=reason, starts_series=starts_series or None))
             self._header, self._mine = header, True
         route = RequestContext(
             provider=prepared.config.provider,

@@ -34,8 +34,8 @@ from dsh_lsp.llm.adapter import Llm, ModelRequest, PreparedCall
 from dsh_lsp.messages import CallConfig, Chunk, Finish, UserMessage
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.tools.pipeline import ToolPipeline
+from dsh_lsp.tools.registry import ToolRegistry
 from dsh_lsp.tools.scheduler import StepTools, answer_unanswered, run_calls
-from dsh_lsp.tools.tool import ToolRegistry
 
 
 @dataclass(slots=True, kw_only=True)
@@ -93,7 +93,7 @@ class Turn:
                     return ends, True
                 if self.step == 0 and not self.owes:
                     return Ended(kind="completed"), False
-            end = await self._step(assembly, decision.messages)
+            end = await self._step(assembly, decision)
             if ends is None or ends.kind != "max-tokens":
                 ends = end
             self.signal.check()
@@ -129,7 +129,7 @@ class Turn:
 
     # -- one step --------------------------------------------------------------------------------------------
 
-    async def _step(self, assembly: Assembly, messages: tuple[UserMessage, ...]) -> Ended | None:
+    async def _step(self, assembly: Assembly, entered: Enter) -> Ended | None:
         """Ask the model once and run its tools; None when it is owed their results."""
         log = self.parts.log
         log.append(StepStart(turn=self.number, step=self.step + 1))
@@ -137,7 +137,7 @@ class Turn:
         answer: Answer | None = None
         tools = self._tools()
         try:
-            answer = await self._ask(assembly, messages)
+            answer = await self._ask(assembly, entered)
             if answer.truncated:
                 return Ended(kind="max-tokens")
             if not answer.message.tool_calls:
@@ -145,9 +145,11 @@ class Turn:
             concluded = await run_calls(tools, answer.message.tool_calls)
             return Ended(kind="completed") if concluded else None
         finally:
-            if answer is not None:
-                answer_unanswered(tools, answer.seq)
-            log.append(StepEnd(turn=self.number, step=self.step))
+            try:
+                if answer is not None:
+                    answer_unanswered(tools, answer.seq)
+            finally:
+                log.append(StepEnd(turn=self.number, step=self.step))
 
     def _tools(self) -> StepTools:
         parts = self.parts
@@ -165,7 +167,7 @@ class Turn:
             running=self.running,
         )
 
-    async def _ask(self, assembly: Assembly, messages: tuple[UserMessage, ...]) -> Answer:
+    async def _ask(self, assembly: Assembly, entered: Enter) -> Answer:
         """Call the model until it answers.
 
         Raises:
@@ -174,10 +176,12 @@ class Turn:
         parts, number = self.parts, 0
         while True:
             number += 1
+            self.signal.check()
             prepared = await self._prepare()
             if number == 1:
-                self._commit(messages)
-            header = parts.ledger.record(prepared, assembly)
+                self._commit(entered.messages)
+            starts_series = entered.starts_request_series and number == 1
+            header = parts.ledger.record(prepared, assembly, starts_series=starts_series)
             await parts.barrier()
             self.signal.check()
             request = ModelRequest(

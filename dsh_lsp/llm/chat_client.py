@@ -9,7 +9,7 @@ the agent's step, which logs them.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -22,7 +22,7 @@ import dsh_lsp
 from dsh_lsp.abort import AbortSignal
 from dsh_lsp.errors import LlmError, LlmFailure
 from dsh_lsp.llm.chat_wire import ChatDecoder, dump_body
-from dsh_lsp.llm.event_stream import Frame, StreamTooLargeError, read_frames
+from dsh_lsp.llm.event_stream import Frame, StreamTooLargeError, read_batches
 from dsh_lsp.llm.failures import (
     ADVICE,
     ErrorReport,
@@ -106,40 +106,40 @@ class ChatClient:
         Raises:
             Aborted: the signal fired; the connection is closed.
         """
-        async with aclosing(self._chunks(encode, key, new_decoder)) as chunks:
+        async with aclosing(self._batches(encode, key, new_decoder)) as batches:
             while True:
-                with signal.guard():  # around each step: a cancel scope must not be open across a yield
-                    chunk = await anext(chunks, None)
-                if chunk is None:
+                with signal.guard():  # around each wait: a cancel scope must not be open across a yield
+                    batch = await anext(batches, None)
+                if batch is None:
                     return
-                yield chunk
+                for chunk in batch:
+                    signal.check()
+                    yield chunk
 
-    async def _chunks(
+    async def _batches(
         self, encode: Callable[[bool], JsonObject], key: SecretStr, new_decoder: Callable[[], ChatDecoder]
-    ) -> AsyncGenerator[Chunk]:
+    ) -> AsyncGenerator[list[Chunk]]:
+        """Give the chunks of one answer, those of one packet together."""
         decoder, done = new_decoder(), False
         # a stream that ends without a word hides an error, which the same request without streaming brings out
         for stream in (True, False):
             decoder, done = new_decoder(), False
             try:
-                async with aclosing(self._events(encode(stream), key)) as events:
-                    async for event in events:
-                        done = event is None
-                        for chunk in decoder.feed(event) if event is not None else ():
-                            yield chunk
+                async with aclosing(self._events(encode(stream), key)) as batches:
+                    async for events in batches:
+                        done = events[-1] is None
+                        yield [chunk for event in events if event is not None for chunk in decoder.feed(event)]
             except LlmError as error:
                 cut_after_the_end = decoder.complete and error.code in {"TRANSPORT", "TIMEOUT"}
                 if not cut_after_the_end:
-                    for chunk in decoder.fail(without_key(error.failure, key.get_secret_value())):
-                        yield chunk
+                    yield list(decoder.fail(without_key(error.failure, key.get_secret_value())))
                     return
             if decoder.started:
                 break
-        for chunk in decoder.end(done=done):
-            yield chunk
+        yield list(decoder.end(done=done))
 
-    async def _events(self, body: JsonObject, key: SecretStr) -> AsyncGenerator[JsonObject | None]:
-        """Give the JSON events of one answer, then None if the server said that it is done.
+    async def _events(self, body: JsonObject, key: SecretStr) -> AsyncGenerator[list[JsonObject | None]]:
+        """Give the JSON events of one answer by packets, then None if the server said that it is done.
 
         Raises:
             LlmError: whatever went wrong.
@@ -156,11 +156,11 @@ class ChatClient:
                     raise LlmError(await self._refusal(response))
                 async with (
                     aclosing(_packets(response)) as packets,
-                    aclosing(read_frames(packets)) as frames,
+                    aclosing(read_batches(packets)) as frames,
                 ):
-                    async with aclosing(self._decoded(frames)) as events:
-                        async for event in events:
-                            yield event
+                    async with aclosing(self._decoded(frames)) as batches:
+                        async for events in batches:
+                            yield events
                     with suppress(httpx.HTTPError, StreamTooLargeError), anyio.move_on_after(DRAIN_S):
                         async for _ in frames:  # a response read to its end leaves a connection to use again
                             pass
@@ -170,31 +170,25 @@ class ChatClient:
             message = f"{self._settings.host} sent a larger answer than is read"
             raise LlmError(LlmFailure(message=message, code="MALFORMED_RESPONSE")) from error
 
-    async def _decoded(self, frames: AsyncGenerator[Frame]) -> AsyncGenerator[JsonObject | None]:
-        host, broken = self._settings.host, False
-        while (frame := await self._next_frame(frames)) is not None:
-            if broken:
-                message = f"{host} sent an event that is not a JSON object"
-                raise LlmError(LlmFailure(message=message, code="MALFORMED_RESPONSE"))
-            if frame.data.strip() == DONE:
-                yield None
-                return
-            event = _object_of(frame.data)
-            report = report_in_stream(frame.event, event) if event is not None else None
-            if event is None and frame.event == "error":
-                report = ErrorReport(message=frame.data)
-            if report is not None:
-                raise LlmError(failure_from(report, host=host, advice=self._advice))
-            if event is None:
-                broken = True  # if it is the last one, the stream was cut and the decoder says so
-            else:
-                yield event
+    async def _decoded(self, batches: AsyncGenerator[list[Frame]]) -> AsyncGenerator[list[JsonObject | None]]:
+        reader = _FrameReader(self._settings.host, self._advice)
+        while not reader.done and (frames := await self._next_batch(batches)) is not None:
+            events: list[JsonObject | None] = []
+            try:
+                for event in reader.read(frames):
+                    events.append(event)  # noqa: PERF402 - keeps what came before an error
+            except LlmError:
+                if events:
+                    yield events
+                raise
+            if events:
+                yield events
 
-    async def _next_frame(self, frames: AsyncGenerator[Frame]) -> Frame | None:
+    async def _next_batch(self, batches: AsyncGenerator[list[Frame]]) -> list[Frame] | None:
         limit_s = self._settings.event_timeout_s
         try:
             with anyio.fail_after(limit_s):
-                return await anext(frames, None)
+                return await anext(batches, None)
         except TimeoutError as error:
             message = f"{self._settings.host} keeps the connection but sent no part of an answer in {limit_s:g} s"
             raise LlmError(LlmFailure(message=message, code="TIMEOUT")) from error
@@ -221,6 +215,8 @@ class ChatClient:
         )
 
     async def _open_client(self) -> httpx.AsyncClient:
+        if self._client is not None:
+            return self._client
         async with self._opening:
             if self._client is None:
                 # the import and the certificates are read from disk: not in the loop
@@ -229,7 +225,6 @@ class ChatClient:
 
     def _new_client(self) -> httpx.AsyncClient:
         import httpx
-        import httpx_sse  # noqa: F401 - read_frames() needs it, in the loop
 
         settings = self._settings
         return httpx.AsyncClient(
@@ -248,6 +243,41 @@ class ChatClient:
             limits=httpx.Limits(keepalive_expiry=KEEP_IDLE_S),
             follow_redirects=False,
         )
+
+
+class _FrameReader:
+    """Reads the frames of one answer as JSON events; `done` once the server has said that it is."""
+
+    def __init__(self, host: str, advice: Mapping[str, str]) -> None:
+        self._host = host
+        self._advice = advice
+        self._broken = False
+        self.done = False
+
+    def read(self, frames: Iterable[Frame]) -> Iterator[JsonObject | None]:
+        """Give their events, and None in the place of `[DONE]`; what follows that is no part of the answer.
+
+        Raises:
+            LlmError: the server reports an error, or a frame before the last is no event.
+        """
+        for frame in frames:
+            if self._broken:
+                message = f"{self._host} sent an event that is not a JSON object"
+                raise LlmError(LlmFailure(message=message, code="MALFORMED_RESPONSE"))
+            if frame.data.strip() == DONE:
+                self.done = True
+                yield None
+                return
+            event = _object_of(frame.data)
+            report = report_in_stream(frame.event, event) if event is not None else None
+            if event is None and frame.event == "error":
+                report = ErrorReport(message=frame.data)
+            if report is not None:
+                raise LlmError(failure_from(report, host=self._host, advice=self._advice))
+            if event is None:
+                self._broken = True  # if it is the last one, the stream was cut and the decoder says so
+            else:
+                yield event
 
 
 def transport_failure(error: httpx.HTTPError, *, host: str) -> LlmFailure:

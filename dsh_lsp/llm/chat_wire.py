@@ -11,7 +11,7 @@ import json
 import re
 import uuid
 from collections.abc import Iterable, Iterator
-from itertools import count
+from itertools import chain, count, zip_longest
 from typing import Any
 
 from dsh_lsp.errors import LlmFailure
@@ -53,8 +53,7 @@ def encode_request(request: ModelRequest, *, effort: str | None, stream: bool = 
     """
     thinking = effort is not None
     messages: list[JsonObject] = [{"role": "system", "content": request.system}] if request.system else []
-    for message in request.messages:
-        messages.extend(_encode_message(message, thinking=thinking))
+    messages += _histories.encoded(request, thinking=thinking)
     body: JsonObject = {"model": request.config.model, "messages": messages}
     if request.tools:
         body["tools"] = [
@@ -80,7 +79,63 @@ def encode_request(request: ModelRequest, *, effort: str | None, stream: bool = 
 
 def dump_body(body: JsonObject) -> bytes:
     """Write a body as UTF-8; half an emoji is replaced, since servers refuse it."""
-    return mend_surrogates(dumps(body)).encode()
+    members: list[bytes] = []
+    for key, value in body.items():
+        if isinstance(value, list):
+            items = [item.raw if type(item) is _Encoded else _dump(item) for item in value]
+            written = b"[%b]" % b",".join(items)
+        else:
+            written = _dump(value)
+        members.append(_dump(key) + b":" + written)
+    return b"{%b}" % b",".join(members)
+
+
+def _dump(value: Any) -> bytes:
+    return mend_surrogates(dumps(value)).encode()
+
+
+class _Encoded(dict[str, Any]):
+    """An encoded message that keeps its bytes too, for they stand in every later request of its session."""
+
+    __slots__ = ("raw",)
+
+    def __init__(self, message: JsonObject) -> None:
+        super().__init__(message)
+        self.raw = _dump(message)
+
+
+class _Histories:
+    """What was sent of the sessions that asked last, so that a request encodes only what is new in its history.
+
+    The history of a request begins with that of the one before, unless a part of it was replaced.
+    """
+
+    SESSIONS = 8
+
+    def __init__(self) -> None:
+        self._sent: dict[tuple[str, bool], tuple[tuple[Message, ...], list[tuple[_Encoded, ...]]]] = {}
+
+    def encoded(self, request: ModelRequest, *, thinking: bool) -> Iterator[_Encoded]:
+        key = (request.session_id, thinking)
+        before, sent = self._sent.pop(key, ((), []))
+        same = _same_until(before, request.messages)
+        sent = sent[:same]
+        for message in request.messages[same:]:
+            sent.append(tuple(map(_Encoded, _encode_message(message, thinking=thinking))))
+        self._sent[key] = request.messages, sent
+        if len(self._sent) > self.SESSIONS:
+            del self._sent[next(iter(self._sent))]
+        return chain.from_iterable(sent)
+
+
+def _same_until(before: tuple[Message, ...], now: tuple[Message, ...]) -> int:
+    """How many messages at the start are equal."""
+    if now[: len(before)] == before:  # the rule, and quick: they are the very same objects
+        return len(before)
+    return next(index for index, (old, new) in enumerate(zip_longest(before, now)) if old != new)
+
+
+_histories = _Histories()
 
 
 def _encode_message(message: Message, *, thinking: bool) -> Iterator[JsonObject]:

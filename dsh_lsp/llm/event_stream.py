@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -32,16 +32,12 @@ class StreamTooLargeError(Exception):
 
 
 class _Packets:
-    """The packets of a response, the first ones put back after the look at them; counts the bytes.
-
-    `ending` follows the last packet: it completes an event whose blank line is missing.
-    """
+    """The packets of a response, the first ones put back after the look at them; counts the bytes."""
 
     def __init__(self, source: AsyncIterator[bytes], *, max_bytes: int) -> None:
         self._source = source
         self._left = max_bytes
         self._head: bytes | None = None
-        self.ending: bytes | None = None
 
     def __aiter__(self) -> _Packets:
         return self
@@ -50,13 +46,7 @@ class _Packets:
         if self._head is not None:
             head, self._head = self._head, None
             return head
-        try:
-            packet = await anext(self._source)
-        except StopAsyncIteration:
-            if self.ending is None:
-                raise
-            ending, self.ending = self.ending, None
-            return ending
+        packet = await anext(self._source)
         self._left -= len(packet)
         if self._left < 0:
             raise StreamTooLargeError
@@ -80,48 +70,99 @@ async def read_frames(packets: AsyncIterator[bytes], *, max_bytes: int = MAX_STR
     Raises:
         StreamTooLargeError: more than `max_bytes` came.
     """
+    async with aclosing(read_batches(packets, max_bytes=max_bytes)) as batches:
+        async for batch in batches:
+            for frame in batch:
+                yield frame
+
+
+async def read_batches(
+    packets: AsyncIterator[bytes], *, max_bytes: int = MAX_STREAM_BYTES
+) -> AsyncGenerator[list[Frame]]:
+    """Read frames, those that a packet completes together: who reads waits once a packet and not once a frame.
+
+    Raises:
+        StreamTooLargeError: more than `max_bytes` came.
+    """
     source = _Packets(packets, max_bytes=max_bytes)
     first = await source.look()
     if not first:
         return
-    async with aclosing(_json_frames(source) if first in b"{[" else _event_frames(source)) as frames:
-        async for frame in frames:
-            if frame.data.strip():
-                yield frame
+    cutter = _JsonCutter() if first in b"{[" else _EventCutter()
+    async for packet in source:
+        if batch := [frame for frame in cutter.feed(packet) if frame.data.strip()]:
+            yield batch
+    if batch := [frame for frame in cutter.end() if frame.data.strip()]:
+        yield batch
 
 
-async def _event_frames(packets: _Packets) -> AsyncGenerator[Frame]:
-    from httpx import Response
-    from httpx_sse import EventSource
+class _EventCutter:
+    """Cuts server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream."""
 
-    packets.ending = b"\n\n"
-    # a response of our own: without the charset and the type that the server claims
-    response = Response(
-        200, headers={"content-type": "text/event-stream"}, content=packets, default_encoding="utf-8-sig"
-    )
-    async with aclosing(EventSource(response).aiter_sse()) as events:
-        async for event in events:
-            yield Frame(event.data, event.event)
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
+        self._line: list[str] = []  # the pieces of the line that has not ended
+        self._after_cr = False  # a CR came last: it ends the line, alone or with the LF that may follow
+        self._event = ""
+        self._data: list[str] = []
+
+    def feed(self, packet: bytes) -> Iterator[Frame]:
+        for line in self._lines(self._decoder.decode(packet)):
+            if line:
+                self._take(line)
+                continue
+            if self._data:
+                yield Frame("\n".join(self._data), self._event or "message")
+            self._event, self._data = "", []
+
+    def end(self) -> Iterator[Frame]:
+        """Complete an event whose blank line is missing."""
+        return self.feed(b"\n\n")
+
+    def _lines(self, text: str) -> list[str]:
+        if self._after_cr:
+            text = "\r" + text
+        self._after_cr = text.endswith("\r")
+        if self._after_cr:
+            text = text[:-1]
+        *lines, rest = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        if lines:
+            lines[0] = "".join(self._line) + lines[0]
+            self._line = []
+        self._line.append(rest)
+        return lines
+
+    def _take(self, line: str) -> None:
+        name, _, value = line.partition(":")  # a comment has no name
+        value = value.removeprefix(" ")
+        if name == "data":
+            self._data.append(value)
+        elif name == "event":
+            self._event = value
 
 
-async def _json_frames(packets: _Packets) -> AsyncGenerator[Frame]:
-    """Read one JSON value per line, if the first line is one; else the whole body as one value."""
-    decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
-    pending: list[str] = []
-    by_line: bool | None = None
-    async for packet in packets:
-        pending.append(decoder.decode(packet))
-        if by_line is False or "\n" not in pending[-1]:
-            continue
-        *lines, rest = "".join(pending).split("\n")
-        if by_line is None and any(line.strip() for line in lines):
-            by_line = _is_json(next(line for line in lines if line.strip()))
-        if not by_line:
-            continue
-        pending = [rest]
-        for line in lines:
-            yield Frame(line)
-    yield Frame("".join(pending) + decoder.decode(b"", final=True))
+class _JsonCutter:
+    """Cuts one JSON value per line, if the first line is one; else the whole body is one value."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
+        self._pending: list[str] = []
+        self._by_line: bool | None = None
+
+    def feed(self, packet: bytes) -> Iterator[Frame]:
+        self._pending.append(self._decoder.decode(packet))
+        if self._by_line is False or "\n" not in self._pending[-1]:
+            return
+        *lines, rest = "".join(self._pending).split("\n")
+        if self._by_line is None and any(line.strip() for line in lines):
+            self._by_line = _is_json(next(line for line in lines if line.strip()))
+        if not self._by_line:
+            return
+        self._pending = [rest]
+        yield from map(Frame, lines)
+
+    def end(self) -> Iterator[Frame]:
+        yield Frame("".join(self._pending) + self._decoder.decode(b"", final=True))
 
 
 def _is_json(text: str) -> bool:

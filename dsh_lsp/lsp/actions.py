@@ -7,9 +7,11 @@ from typing import Any
 
 from lsprotocol import types
 
+from dsh_lsp.decisions import ApprovalAsked
 from dsh_lsp.lsp.documents import Document
 from dsh_lsp.lsp.proposal import Item
 
+APPROVE = "dsh.approve"
 ACCEPT, REJECT = "dsh.review.accept", "dsh.review.reject"
 
 
@@ -34,6 +36,23 @@ def code_actions(
             for verb, command in (("Accept", ACCEPT), ("Reject", REJECT))
         ]
     return actions
+
+
+def approval_actions(
+    pending: Sequence[ApprovalAsked], params: types.CodeActionParams, *, session: str
+) -> list[types.CodeAction]:
+    """Decide on what waits for a permission, wherever the user asks by hand."""
+    if params.context.trigger_kind == types.CodeActionTriggerKind.Automatic:
+        return []
+    return [
+        _action(
+            f"DSH: {verb}: {asked.tool_name}, {', '.join(effect.detail for effect in asked.effects)}",
+            APPROVE,
+            {"session": session, "approval": asked.id, "decision": decision},
+        )
+        for asked in pending
+        for verb, decision in (("Reject", "reject"), ("Allow once", "allowOnce"))
+    ]
 
 
 def code_lenses(document: Document, items: Sequence[Item], *, session: str) -> list[types.CodeLens]:

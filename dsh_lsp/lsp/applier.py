@@ -13,8 +13,8 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
+from dsh_lsp.decisions import EditLanded
 from dsh_lsp.errors import ToolError
-from dsh_lsp.events import EditLanded
 from dsh_lsp.lsp import landing
 from dsh_lsp.lsp.documents import Document, DocumentChanged, Documents
 from dsh_lsp.lsp.editor import Editor

@@ -5,12 +5,16 @@ Rules: one object argument each, unknown keys refused; camelCase on the wire.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from dsh_lsp.errors import UsageError
 from dsh_lsp.lsp.protocol import COMMANDS, VERSION
 from dsh_lsp.wire import to_camel
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 
 class Arguments(BaseModel):
@@ -67,6 +71,32 @@ class Cancel(OfSession):
     keep_inbox: bool = True
 
 
+class InboxRemove(OfSession):
+    """Drop a waiting message."""
+
+    message: str
+
+
+class InboxEdit(InboxRemove):
+    """Give a waiting message other words."""
+
+    text: str = Field(min_length=1)
+
+
+class ModeSet(OfSession):
+    """Say what the agent may do without asking."""
+
+    mode: Literal["read-only", "ask", "plan"]
+
+
+class Approve(OfSession):
+    """Decide on a tool call; without a decision the server raises the editor's own prompt."""
+
+    approval: str
+    decision: Literal["allowOnce", "allowSession", "reject"] | None = None
+    comment: str | None = None
+
+
 class ReviewAccept(OfSession):
     """Accept hunks, some of them with other text."""
 
@@ -83,6 +113,12 @@ class ReviewReject(OfSession):
     comment: str | None = None
 
 
+class PluginsReload(Arguments):
+    """Bring in a plugin again, or all of them."""
+
+    name: str | None = None
+
+
 class ClientOffers(BaseModel):
     """What a client announces in `capabilities.experimental.dsh`."""
 
@@ -90,6 +126,7 @@ class ClientOffers(BaseModel):
 
     version: int = VERSION
     review: bool = False
+    approve: bool = False
     save: bool = False
 
 
@@ -97,7 +134,15 @@ def read_arguments(command: str, argument: dict[str, Any]) -> Arguments:
     """Check a command's argument.
 
     Raises:
-        pydantic.ValidationError: it does not fit.
+        UsageError: it does not fit; names each path and what is wrong there.
     """
     model: type[Arguments] = globals()[COMMANDS[command]]
-    return model.model_validate(argument)
+    try:
+        return model.model_validate(argument)
+    except ValidationError as error:
+        raise UsageError("; ".join(map(_reason, error.errors(include_url=False)))) from None
+
+
+def _reason(detail: ErrorDetails) -> str:
+    path = ".".join(map(str, detail["loc"]))
+    return f"{path}: {detail['msg']}" if path else detail["msg"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from dsh_lsp.decisions import Position
 from dsh_lsp.errors import ToolError
-from dsh_lsp.events import Position
 from dsh_lsp.lsp.arguments import ContextItem
 from dsh_lsp.lsp.documents import Document, Documents, path_of
 from dsh_lsp.workspace.disk import read_file
-from dsh_lsp.workspace.paths import relative, resolve
+from dsh_lsp.workspace.paths import resolve, shown
 
 MAX_EMBEDDED_BYTES = 32_000
 
@@ -59,6 +59,6 @@ def _name(uri: str, root: Path) -> str:
     if path is None:
         return uri
     try:
-        return relative(root, resolve(root, str(path)))
+        return shown(root, resolve(root, str(path)))
     except ToolError:
         return str(path)

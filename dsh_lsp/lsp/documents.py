@@ -18,7 +18,7 @@ from typing import Any, Literal
 from pygls import uris
 
 from dsh_lsp.abort import Disposer
-from dsh_lsp.events import Position, Range
+from dsh_lsp.decisions import Position, Range
 from dsh_lsp.hooks import Emit
 from dsh_lsp.workspace.text import Span, split_lines
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from dsh_lsp.errors import EditorError
 from dsh_lsp.lsp.arguments import ClientOffers
-from dsh_lsp.lsp.protocol import REVIEW, SAVE, VERSION
+from dsh_lsp.lsp.protocol import APPROVE, REVIEW, SAVE, VERSION
 from dsh_lsp.wire import JsonObject
 
 log = logging.getLogger(__name__)
@@ -26,6 +26,9 @@ REQUEST_TIMEOUT_S = 5.0
 
 # Observed (Kate 22.12): applies an edit although the document has moved on; so it is shown edits and sent none.
 APPLIES_STALE_EDITS = frozenset({"kate"})
+
+# Their prompts wait in a corner until they are clicked. Any other client may be modal.
+NOT_MODAL = ("visual studio code", "vscode", "vscodium", "code-server", "code - oss", "cursor", "windsurf")
 
 # Observed (stock Neovim 0.11): every message makes it ask for a key, which swallows what its user is typing. Such a
 # client is told by its log, its progress and its diagnostics.
@@ -67,6 +70,16 @@ class ClientProfile:
     def offers_review(self) -> bool:
         """Whether the client has a view of its own for reviews."""
         return self.dsh is not None and self.dsh.review
+
+    @property
+    def offers_approve(self) -> bool:
+        """Whether the client shows approvals itself."""
+        return self.dsh is not None and self.dsh.approve
+
+    @property
+    def is_modal(self) -> bool:
+        """Whether a prompt could take keystrokes that were meant for a document; an unknown client may be."""
+        return not any(name in self.name.lower() for name in NOT_MODAL)
 
     @property
     def may_be_edited(self) -> bool:
@@ -135,6 +148,25 @@ class Editor:
             await self._wire.request(REVIEW, {"proposal": proposal}, timeout_s=REQUEST_TIMEOUT_S)
         except EditorError as error:
             log.info("dsh/review: %s", error)
+
+    async def show_approval(self, approval: str, tool: str, title: str, detail: str) -> None:
+        """Let a client that shows approvals itself show one."""
+        params = {"approval": approval, "tool": tool, "title": title, "detail": detail}
+        try:
+            await self._wire.request(APPROVE, params, timeout_s=REQUEST_TIMEOUT_S)
+        except EditorError as error:
+            log.info("dsh/approve: %s", error)
+
+    async def choose(self, text: str, buttons: list[str]) -> str | None:
+        """Raise the editor's own prompt; the title of the chosen button, None for no answer."""
+        params = {"type": INFO, "message": text, "actions": [{"title": button} for button in buttons]}
+        try:
+            reply = await self._wire.request("window/showMessageRequest", params, timeout_s=None)
+        except EditorError as error:
+            log.info("showMessageRequest: %s", error)
+            return None
+        title = reply.get("title") if isinstance(reply, dict) else None
+        return title if title in buttons else None
 
     async def refresh_code_lenses(self) -> None:
         """Let the client ask for the code lenses again."""

@@ -18,7 +18,7 @@ from anyio.abc import TaskGroup
 
 from dsh_lsp.agent.hooks import StreamFrame
 from dsh_lsp.compose import Session
-from dsh_lsp.errors import EditorError
+from dsh_lsp.decisions import ApprovalAsked, ReviewOpened
 from dsh_lsp.events import (
     AssistantChunk,
     AssistantMessageLogged,
@@ -27,7 +27,6 @@ from dsh_lsp.events import (
     EndedByError,
     LogEvent,
     RequestContext,
-    ReviewOpened,
     StepStart,
     ToolCall,
     ToolResult,
@@ -35,6 +34,7 @@ from dsh_lsp.events import (
     TurnStart,
     encode_event,
 )
+from dsh_lsp.lsp.progress import TurnProgress
 from dsh_lsp.lsp.protocol import STATUS
 from dsh_lsp.messages import ToolResultBlock
 from dsh_lsp.tools.pipeline import card_of, read_arguments, validate
@@ -44,7 +44,6 @@ from dsh_lsp.wire import JsonObject, encode
 log = logging.getLogger(__name__)
 
 JOIN_S = 0.03  # live frames of a block are joined over this time
-PROGRESS_TIMEOUT_S = 5.0
 
 
 class Wire(Protocol):
@@ -72,7 +71,7 @@ class Feed:
         event_token: str | int | None,
         wants_status: bool,
         wants_progress: bool,
-        reviews_pending: Callable[[], int],
+        waiting_for: Callable[[], str | None],
     ) -> None:
         self._session = session
         self._wire = wire
@@ -80,7 +79,7 @@ class Feed:
         self._token = event_token
         self._wants_status = wants_status
         self._wants_progress = wants_progress
-        self._reviews_pending = reviews_pending
+        self._waiting_for = waiting_for
         self._status = StatusFold()
         self._sent_status: JsonObject | None = None
         self._status_due = False
@@ -182,7 +181,7 @@ class Feed:
     def status(self) -> JsonObject:
         """The `dsh/status` payload."""
         agent = self._session.agent
-        waiting = agent.status == "running" and self._reviews_pending() > 0
+        waiting = self._waiting_for() if agent.status == "running" else None
         state = "waiting" if waiting else agent.status
         status: JsonObject = {
             "session": self._session.id,
@@ -191,12 +190,12 @@ class Feed:
             "step": agent.step,
             "queue": {"nextTurn": len(agent.inbox.next_turn), "nextStep": len(agent.inbox.next_step)},
             "paused": agent.status == "idle" and agent.inbox.pending,
-            "mode": "ask",
+            "mode": self._session.modes.current,
             "model": {"provider": self._session.options.provider, "name": self._session.options.model},
             "usage": self._status.usage(),
         }
         if waiting:
-            status["waitingFor"] = "review"
+            status["waitingFor"] = waiting
         return status
 
     def touch_status(self) -> None:
@@ -218,14 +217,16 @@ class Feed:
         if not self._wants_progress:
             return
         match event.data:
-            case TurnStart(turn=turn):
-                self._progress = TurnProgress(f"dsh-{self._session.id[:8]}-{turn}", self._wire)
+            case TurnStart():
+                self._progress = TurnProgress(self._wire)
                 self._tasks.start_soon(self._progress.begin)
             case TurnEnd(reason=reason) if self._progress is not None:
                 self._progress.end(_words_of(reason))
                 self._progress = None
             case ReviewOpened(files=files) if self._progress is not None:
                 self._progress.report(f"waits for your review of {files[0].uri.rsplit('/', 1)[-1]}")
+            case ApprovalAsked(tool_name=tool) if self._progress is not None:
+                self._progress.report(f"waits for your permission to run {tool}")
             case StepStart(step=step) if self._progress is not None:
                 self._progress.report("thinking" if step == 1 else f"thinking (step {step})")
             case ToolCall() if self._progress is not None and card is not None:
@@ -240,48 +241,7 @@ class Feed:
             dispose()
         if self._progress is not None:
             self._progress.end("closed")
-
-
-class TurnProgress:
-    """One turn as a work-done progress: nothing before the client agreed, and exactly one end after a begin."""
-
-    def __init__(self, token: str, wire: Wire) -> None:
-        self.token = token
-        self._wire = wire
-        self._begun = False
-        self._ended = False
-        self._latest: str | None = None
-
-    async def begin(self) -> None:
-        """Ask for the token and begin; a client that refuses sees no progress."""
-        try:
-            await self._wire.request(
-                "window/workDoneProgress/create", {"token": self.token}, timeout_s=PROGRESS_TIMEOUT_S
-            )
-        except EditorError as error:
-            log.info("no progress: %s", error)
-            return
-        if self._ended:
-            return
-        self._begun = True
-        self._tell({"kind": "begin", "title": "DSH", "cancellable": True, "message": self._latest or "starting"})
-
-    def report(self, message: str) -> None:
-        """Say what goes on."""
-        self._latest = message
-        if self._begun and not self._ended:
-            self._tell({"kind": "report", "message": message, "cancellable": True})
-
-    def end(self, message: str) -> None:
-        """End; further calls do nothing."""
-        if self._ended:
-            return
-        self._ended = True
-        if self._begun:
-            self._tell({"kind": "end", "message": message})
-
-    def _tell(self, value: JsonObject) -> None:
-        self._wire.notify("$/progress", {"token": self.token, "value": value})
+            self._progress = None
 
 
 @dataclass(slots=True)

@@ -21,6 +21,7 @@ handled; methods that LSP does not define get their params as raw JSON; pygls ke
 from __future__ import annotations
 
 import asyncio
+import enum
 import logging
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
@@ -29,12 +30,13 @@ from typing import TYPE_CHECKING, Any, Final
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidRequest, JsonRpcServerNotInitialized
 from pygls.lsp.server import LanguageServer
-from pygls.protocol import lsp_method
+from pygls.protocol import default_converter, lsp_method
 
 from dsh_lsp.errors import error_chain
 from dsh_lsp.lsp.lifetime import is_alive, run, serve
 from dsh_lsp.lsp.refusals import invalid_params
-from dsh_lsp.lsp.rpc import FrameSink, RpcProtocol, lenient_converter
+from dsh_lsp.lsp.rpc import RpcProtocol
+from dsh_lsp.lsp.transport import FrameSink
 from dsh_lsp.wire import JsonObject
 
 if TYPE_CHECKING:
@@ -114,14 +116,14 @@ class HostProtocol(RpcProtocol):
     ) -> Any:
         """Run a command of the table.
 
-        A coroutine, so that the task is filed under the request's id and `$/cancelRequest` stops it; pygls has
-        a generator, whose task goes by a random id and runs to its end.
+        A coroutine that `$/cancelRequest` can stop; pygls has a generator, whose task goes by a random id and runs
+        to its end.
         """
         run_command = self.command_table.get(params.command)
         if run_command is None:
             raise invalid_params(f"unknown command {params.command!r}")
         self._token.set(params.work_done_token)
-        return await run_command(_one_object(params))
+        return await self.cancellable(run_command(_one_object(params)))
 
     # Life
 
@@ -185,9 +187,9 @@ class HostProtocol(RpcProtocol):
         """Cancel what runs for the client and let it answer; the shutdown request itself is only waited for."""
         running: dict[Any, Any] = dict(self._request_futures)  # asyncio tasks, and futures of threads
         running.pop(self.msg_id, None)
-        for message_id, future in running.items():
+        for message_id in running:
             if message_id != self._shutdown_id:
-                future.cancel()
+                self.cancel_request(message_id)
         if tasks := [future for future in running.values() if asyncio.isfuture(future)]:
             await asyncio.wait(tasks, timeout=timeout_s)
 
@@ -228,6 +230,26 @@ def create_server(name: str, version: str) -> HostServer:
         converter_factory=lenient_converter,
         max_workers=2,
     )
+
+
+def lenient_converter() -> Converter:
+    """Make a converter that keeps unknown enum values as they are.
+
+    Otherwise a value of a newer LSP in the client's capabilities, or vscode-languageclient's
+    `trace: "compact"`, fails `initialize`.
+    """
+    converter: Converter = default_converter()  # type: ignore[no-untyped-call]
+    for kind in vars(types).values():
+        if isinstance(kind, type) and issubclass(kind, enum.Enum):
+            converter.register_structure_hook(kind, _enum_or_raw)
+    return converter
+
+
+def _enum_or_raw(value: Any, kind: type[enum.Enum]) -> Any:
+    try:
+        return kind(value)
+    except ValueError:
+        return value
 
 
 def _one_object(params: types.ExecuteCommandParams) -> JsonObject:

@@ -13,8 +13,11 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import anyio
@@ -32,6 +35,7 @@ HARD_STOP_S: Final = 3.0
 BLOCKED_LOOP_S: Final = 6.0  # from the end of input to the hard stop of a loop that does not even notice it
 WATCH_S: Final = 2.0
 FLUSH_S: Final = 1.0
+STDERR_S: Final = 0.3
 INPUT_PAUSE_BYTES: Final = 8 << 20
 
 
@@ -42,20 +46,37 @@ class Ending:
         self.begun = asyncio.Event()
         self.code: int | None = None
         self._loop = loop
+        # Its `put` may interrupt itself, as signal handlers do; a lock that the main thread holds would hang there.
+        self._limits: SimpleQueue[tuple[float, int]] = SimpleQueue()
+        threading.Thread(target=self._stop_hard, name="hard-stop", daemon=True).start()
 
     def begin(self, code: int) -> None:
         """Begin the end, in any thread or a signal handler, even if the loop is blocked."""
         if self.code is None:
             self.code = code
-            _stop_hard(HARD_STOP_S, code)
+            self.limit(HARD_STOP_S, code)
             self._loop.call_soon_threadsafe(self.begun.set)
+
+    def limit(self, after_s: float, code: int) -> None:
+        """Let the process be gone after a time at the latest."""
+        self._limits.put((after_s, code))
+
+    def _stop_hard(self) -> None:
+        after_s, code = self._limits.get()
+        deadline = time.monotonic() + after_s
+        while (left := deadline - time.monotonic()) > 0:
+            with suppress(Empty):
+                after_s, code = self._limits.get(timeout=left)
+                deadline = min(deadline, time.monotonic() + after_s)
+        os._exit(code)
 
 
 def run(server: HostServer, descriptors: Descriptors | None = None) -> NoReturn:
     """Serve one client on stdin and stdout, then end the process; `descriptors` if they are claimed already."""
     code = 1
+    claimed = descriptors or claim_descriptors()
     try:
-        code = anyio.run(serve, server, descriptors)
+        code = anyio.run(serve, server, claimed)
     except (Exception, SystemExit, KeyboardInterrupt):
         # An `exit()` somewhere inside must not hang, as it does under pygls.
         log.critical("the server crashed", exc_info=True)
@@ -64,6 +85,8 @@ def run(server: HostServer, descriptors: Descriptors | None = None) -> NoReturn:
         for stream in (sys.stdout, sys.stderr):
             with suppress(AttributeError, OSError, ValueError):  # none, broken, closed
                 stream.flush()
+        if claimed.errors is not None:
+            claimed.errors.close(timeout_s=STDERR_S)
         os._exit(code)  # a worker thread that is stuck must not keep the process
 
 
@@ -79,7 +102,7 @@ async def serve(server: HostServer, descriptors: Descriptors | None = None) -> i
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _signal_handler(ending))
     writer = FrameWriter(claimed.output, loop, on_broken=lambda: ending.begin(1))
-    reader = FrameReader(claimed.input, loop, on_end=lambda: _stop_hard(BLOCKED_LOOP_S, 1))
+    reader = FrameReader(claimed.input, loop, on_end=lambda: ending.limit(BLOCKED_LOOP_S, 1))
     protocol.attach(writer)
     protocol.on_exit = ending.begin
     try:
@@ -102,12 +125,6 @@ async def serve(server: HostServer, descriptors: Descriptors | None = None) -> i
 def _signal_handler(ending: Ending) -> Callable[[int, FrameType | None], None]:
     # Not `loop.add_signal_handler`: that one waits for a loop which may be blocked.
     return lambda number, _frame: ending.begin(128 + number)
-
-
-def _stop_hard(after_s: float, code: int) -> None:
-    timer = threading.Timer(after_s, os._exit, (code,))
-    timer.daemon = True
-    timer.start()
 
 
 async def _pump(protocol: HostProtocol, reader: FrameReader, writer: FrameWriter, ending: Ending) -> None:
@@ -135,7 +152,7 @@ async def _watch_client(server: HostServer, ending: Ending) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process exists; always False on Windows, where this way to ask would end it."""
+    """Whether a process runs; always False on Windows, where this way to ask would end it."""
     if os.name == "nt" or pid <= 0:  # 0 and less name whole process groups
         return False
     try:
@@ -144,4 +161,12 @@ def is_alive(pid: int) -> bool:
         return False
     except PermissionError:
         return True
-    return True
+    return not _is_zombie(pid)
+
+
+def _is_zombie(pid: int) -> bool:
+    """Whether a dead process only waits for its parent, which in a container may never look; Linux alone tells."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[:1] == [b"Z"]
+    except OSError:
+        return False

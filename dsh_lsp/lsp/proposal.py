@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import anyio
 
-from dsh_lsp.events import Outcome, ReviewFile, ReviewHunk
+from dsh_lsp.decisions import Outcome, ReviewFile, ReviewHunk
 from dsh_lsp.lsp.documents import Document
 from dsh_lsp.workspace.edits import Absent, FileEdit, Hunk, HunkOutcome, judge, moved, plan_hunks
 from dsh_lsp.workspace.text import Change

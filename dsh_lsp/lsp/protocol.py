@@ -13,14 +13,23 @@ VERSION: Final = 1
 STATUS: Final = "dsh/status"
 REVIEW: Final = "dsh/review"
 SAVE: Final = "dsh/save"
+APPROVE: Final = "dsh/approve"
 
 COMMANDS: Final[dict[str, str]] = {
     "dsh.followup": "Followup",
     "dsh.steer": "Say",
     "dsh.inject": "Say",
     "dsh.cancel": "Cancel",
+    "dsh.retry": "OfSession",
+    "dsh.inbox.list": "OfSession",
+    "dsh.inbox.edit": "InboxEdit",
+    "dsh.inbox.remove": "InboxRemove",
+    "dsh.inbox.resume": "OfSession",
     "dsh.status": "OfSession",
+    "dsh.mode.set": "ModeSet",
+    "dsh.approve": "Approve",
     "dsh.review.list": "OfSession",
     "dsh.review.accept": "ReviewAccept",
     "dsh.review.reject": "ReviewReject",
+    "dsh.plugins.reload": "PluginsReload",
 }

@@ -1,19 +1,19 @@
 """Refusals: how an exception of ours becomes a JSON-RPC error.
 
 Owns: the one translation table at the border to the client.
-Rules: every error of a command carries `data.code`; no traceback and no second line goes to the client; what nobody
-raised on purpose is logged with its traceback.
+Rules: every error of a command carries `data.code`; no traceback, no second line and no key goes to the client; what
+nobody raised on purpose is logged with its traceback.
 """
 
 from __future__ import annotations
 
 import logging
-import sys
-from typing import Any, Final
+from typing import Final
 
 from pygls.exceptions import JsonRpcException, JsonRpcInternalError, JsonRpcInvalidParams
 
 from dsh_lsp.errors import DshError, UsageError, error_chain
+from dsh_lsp.lsp.log_file import log_path, redact
 
 log = logging.getLogger(__name__)
 
@@ -24,8 +24,8 @@ _MAX_CHARS: Final = 2000
 def to_lsp_error(error: BaseException) -> JsonRpcException:
     """Translate what a request's handler raised.
 
-    A failed validation and a `UsageError` are InvalidParams, any other `DshError` is RequestFailed, a
-    `JsonRpcException` stays what it is, and the rest is InternalError.
+    A `UsageError` is InvalidParams, any other `DshError` is RequestFailed, a `JsonRpcException` stays what it is, and
+    the rest is InternalError: a failed validation, too, for only who reads the arguments knows that they are meant.
     """
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]  # "unhandled errors in a TaskGroup" tells nobody anything
@@ -35,10 +35,15 @@ def to_lsp_error(error: BaseException) -> JsonRpcException:
         return invalid_params(error_chain(error), code=error.code)
     if isinstance(error, DshError):
         return JsonRpcException(one_line(error_chain(error)), code=REQUEST_FAILED, data={"code": error.code})
-    if (reasons := _validation_reasons(error)) is not None:
-        return invalid_params(reasons)
     log.error("a request failed", exc_info=error)
-    text = one_line(f"internal error: {type(error).__name__}: {error_chain(error)}")
+    return internal_error(f"{type(error).__name__}: {error_chain(error)}")
+
+
+def internal_error(reason: str) -> JsonRpcInternalError:
+    """Say that we failed, and where more of it is written."""
+    text = one_line(f"internal error: {reason}")
+    if (path := log_path()) is not None:
+        text += f" (the log: {path})"
     return JsonRpcInternalError(text, data={"code": "INTERNAL"})
 
 
@@ -48,19 +53,5 @@ def invalid_params(reason: str, *, code: str = "USAGE") -> JsonRpcInvalidParams:
 
 
 def one_line(text: str) -> str:
-    """Put a text of any kind on one line of bounded length."""
-    return " ".join(text.split())[:_MAX_CHARS]
-
-
-def _validation_reasons(error: BaseException) -> str | None:
-    if "pydantic" not in sys.modules:  # whoever raised its error has imported it; the start is faster without
-        return None
-    from pydantic import ValidationError
-
-    if not isinstance(error, ValidationError):
-        return None
-    return "; ".join(_reason(detail["loc"], detail["msg"]) for detail in error.errors(include_url=False))
-
-
-def _reason(path: tuple[Any, ...], message: str) -> str:
-    return f"{'.'.join(map(str, path))}: {message}" if path else message
+    """Put a text of any kind on one line of bounded length; what strangers raise may quote a key."""
+    return redact(" ".join(text.split()))[:_MAX_CHARS]

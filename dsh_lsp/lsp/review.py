@@ -16,8 +16,8 @@ import anyio
 from anyio.abc import TaskGroup
 
 from dsh_lsp.abort import Aborted, AbortSignal
+from dsh_lsp.decisions import HunkDecided, ReviewDecided, ReviewFile, ReviewOpened
 from dsh_lsp.errors import SessionError, ToolError
-from dsh_lsp.events import HunkDecided, ReviewDecided, ReviewFile, ReviewOpened
 from dsh_lsp.hooks import Emit
 from dsh_lsp.lsp import landing
 from dsh_lsp.lsp.applier import Applier, Settled, text_on_disk

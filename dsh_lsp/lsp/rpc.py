@@ -12,11 +12,13 @@ import enum
 import itertools
 import json
 import logging
+from collections.abc import Awaitable
 from concurrent.futures import Future
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+import anyio
 from cattrs import transform_error
 from lsprotocol import types
 from pygls.exceptions import (
@@ -27,11 +29,12 @@ from pygls.exceptions import (
     JsonRpcParseError,
     JsonRpcRequestCancelled,
 )
-from pygls.protocol import LanguageServerProtocol, default_converter
+from pygls.protocol import LanguageServerProtocol
 
 from dsh_lsp.errors import error_chain
 from dsh_lsp.lsp.client_calls import ClientCalls, error_text
-from dsh_lsp.lsp.refusals import REQUEST_FAILED, invalid_params, one_line, to_lsp_error
+from dsh_lsp.lsp.refusals import REQUEST_FAILED, internal_error, invalid_params, one_line, to_lsp_error
+from dsh_lsp.lsp.transport import FrameSink
 from dsh_lsp.wire import JsonObject, loads
 
 if TYPE_CHECKING:
@@ -41,19 +44,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class FrameSink(Protocol):
-    """Where frames go: `transport.FrameWriter`, or a list in a test."""
-
-    def send(self, body: bytes) -> None:
-        """Queue a frame that must arrive."""
-
-    def send_live(self, body: bytes) -> bool:
-        """Queue a frame that may be lost; False when it was refused."""
-
-    async def drain(self) -> None:
-        """Wait until the client has caught up."""
-
-
 class RpcProtocol(LanguageServerProtocol):
     """Both directions of one connection; a subclass says what the lifecycle allows."""
 
@@ -61,6 +51,7 @@ class RpcProtocol(LanguageServerProtocol):
         self._sink: FrameSink | None = None
         self._notifications = itertools.count(1)
         self._calls = ClientCalls()
+        self._scopes: dict[Any, anyio.CancelScope] = {}
         encoder = partial(
             json.JSONEncoder,
             default=self._serialize_message,
@@ -116,7 +107,8 @@ class RpcProtocol(LanguageServerProtocol):
     def _take_request(self, message_id: int | str, method: str, message: JsonObject) -> None:
         try:
             self.check_state(method)
-            self._get_handler(method)  # before the params: an unknown method is no matter of its params
+            if method not in self.fm.builtin_features and method not in self.fm.features:
+                raise JsonRpcMethodNotFound(one_line(f"unknown method {method}"))
             params = self._structure_params(method, message)
         except JsonRpcException as error:
             self._refuse(message_id, error)
@@ -132,6 +124,11 @@ class RpcProtocol(LanguageServerProtocol):
             log.error("dropped %s: %s", method, error)
             return
         copy_context().run(self._handle_notification, method, params)
+
+    def get_message_type(self, method: str) -> type[Any] | None:  # type: ignore[override]
+        """Return the LSP type of a message; pygls caches whatever strings a client makes up."""
+        kind: type[Any] | None = types.METHOD_TO_TYPES.get(method, (None,))[0]
+        return kind
 
     def _structure_params(self, method: str, message: JsonObject) -> Any:
         """Give the params their LSP type, at the top level only; missing ones are an empty object."""
@@ -155,16 +152,39 @@ class RpcProtocol(LanguageServerProtocol):
             callback=partial(self._send_handler_result, msg_id=msg_id),
         )
 
+    async def cancellable(self, work: Awaitable[Any]) -> Any:
+        """Await the work of the request in this context; `$/cancelRequest` cancels it by anyio's rules.
+
+        pygls cancels the task, which tears through shields. In a scope, what is shielded ends in peace, and work that
+        has a result in spite of the cancellation, such as an input that was accepted already, is answered with it.
+        """
+        message_id = self.msg_id
+        with anyio.CancelScope() as scope:
+            self._scopes[message_id] = scope
+            try:
+                return await work
+            finally:
+                if self._scopes.get(message_id) is scope:  # a careless client may use an id twice
+                    del self._scopes[message_id]
+        raise JsonRpcRequestCancelled
+
+    def cancel_request(self, message_id: Any) -> None:
+        """Cancel what runs for a request, if anything does."""
+        if (scope := self._scopes.get(message_id)) is not None:
+            scope.cancel()
+        elif (future := self._request_futures.get(message_id)) is not None:
+            future.cancel()
+
     def _handle_notification(self, method_name: str, params: Any) -> None:
         if method_name == types.CANCEL_REQUEST:
-            self._handle_cancel_notification(params.id)
+            self.cancel_request(params.id)
             return
         try:
             handler = self._get_handler(method_name)
         except JsonRpcMethodNotFound:
             log.debug("ignored %s", method_name)
             return
-        task_id = f"notification-{next(self._notifications)}"
+        task_id: Any = ("notification", next(self._notifications))  # no client can name it
 
         def done(future: Future[Any]) -> None:
             self._request_futures.pop(task_id, None)  # pygls keeps one future for each notification for ever
@@ -175,7 +195,8 @@ class RpcProtocol(LanguageServerProtocol):
     # Results
 
     def _send_handler_result(self, future: Future[Any], *, msg_id: int | str) -> None:
-        self._request_futures.pop(msg_id, None)
+        if self._request_futures.get(msg_id) is future:
+            del self._request_futures[msg_id]
         if future.cancelled():
             self._refuse(msg_id, JsonRpcRequestCancelled())
         elif (error := future.exception()) is not None:
@@ -208,10 +229,9 @@ class RpcProtocol(LanguageServerProtocol):
             body = self.encode(reply)
         except Exception as failure:  # a handler's result may be anything
             log.error("the answer to %r cannot be encoded", msg_id, exc_info=failure)
-            text = one_line(f"the result is no JSON: {error_chain(failure)}")
-            internal = {"code": JsonRpcInternalError.CODE, "message": text, "data": {"code": "INTERNAL"}}
-            body = self.encode({"jsonrpc": self.VERSION, "id": msg_id, "error": internal})
-        self._send(body)
+            self._refuse(msg_id, internal_error(f"the result is no JSON: {error_chain(failure)}"))
+        else:
+            self._send(body)
 
     # Output
 
@@ -308,23 +328,3 @@ class RpcProtocol(LanguageServerProtocol):
             future.set_exception(JsonRpcInternalError(one_line(f"bad reply: {error_chain(failure)}")))
         else:
             future.set_result(result)
-
-
-def lenient_converter() -> Converter:
-    """Make a converter that keeps unknown enum values as they are.
-
-    Otherwise a value of a newer LSP in the client's capabilities, or vscode-languageclient's
-    `trace: "compact"`, fails `initialize`.
-    """
-    converter: Converter = default_converter()  # type: ignore[no-untyped-call]
-    for kind in vars(types).values():
-        if isinstance(kind, type) and issubclass(kind, enum.Enum):
-            converter.register_structure_hook(kind, _enum_or_raw)
-    return converter
-
-
-def _enum_or_raw(value: Any, kind: type[enum.Enum]) -> Any:
-    try:
-        return kind(value)
-    except ValueError:
-        return value

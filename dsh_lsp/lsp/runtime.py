@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import anyio
 from anyio.abc import TaskGroup
 from lsprotocol import types
 
-from dsh_lsp.abort import Cause
 from dsh_lsp.agent.driver import new_id
 from dsh_lsp.agent.hooks import AgentHooks
 from dsh_lsp.compose import Session, Settings, build_adapter, open_session
 from dsh_lsp.errors import SessionError, failure_of
-from dsh_lsp.events import AssistantMessageLogged, TurnEnd
 from dsh_lsp.llm.adapter import Llm
 from dsh_lsp.lsp import actions
-from dsh_lsp.lsp.arguments import Cancel, Followup, OfSession, ReviewAccept, ReviewReject, Say, read_arguments
+from dsh_lsp.lsp.approvals import ApprovalDesk
+from dsh_lsp.lsp.arguments import Say, read_arguments
+from dsh_lsp.lsp.commands import RUN, USER
 from dsh_lsp.lsp.context import with_context
 from dsh_lsp.lsp.documents import Documents, Encoding, path_of
 from dsh_lsp.lsp.editor import ClientProfile, Editor
@@ -33,13 +30,14 @@ from dsh_lsp.lsp.feed import Feed, Wire
 from dsh_lsp.lsp.review import Reviews
 from dsh_lsp.lsp.workspace import EditorWorkspace
 from dsh_lsp.messages import UserMessage
+from dsh_lsp.plugin_host import PluginReport
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.settings import read_settings
-from dsh_lsp.wire import JsonObject, encode
+from dsh_lsp.wire import JsonObject
 
 log = logging.getLogger(__name__)
 
-USER = Cause(kind="user")
+DISPOSE_GRACE_S = 1.0  # of the 2 s that an editor waits for the answer to `shutdown`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +46,7 @@ class LiveSession:
 
     session: Session
     reviews: Reviews
+    approvals: ApprovalDesk
     feed: Feed
 
 
@@ -66,16 +65,6 @@ class Runtime:
         self._llm: Llm | None = None
         self._sessions: dict[str, LiveSession] = {}
         self._current: LiveSession | None = None
-        self._commands: dict[str, Callable[[Any], Awaitable[JsonObject]]] = {
-            "dsh.followup": self._followup,
-            "dsh.steer": self._steer,
-            "dsh.inject": self._inject,
-            "dsh.cancel": self._cancel,
-            "dsh.status": self._status,
-            "dsh.review.list": self._review_list,
-            "dsh.review.accept": self._review_accept,
-            "dsh.review.reject": self._review_reject,
-        }
 
     def start(self) -> None:
         """Tell the user what is wrong with their settings."""
@@ -86,19 +75,24 @@ class Runtime:
 
     async def run_command(self, name: str, argument: JsonObject) -> JsonObject:
         """Check the argument and run the command."""
-        return await self._commands[name](read_arguments(name, argument))
+        return await RUN[name](self, read_arguments(name, argument))
 
     async def close(self) -> None:
         """Stop every session, keeping what waits in its inbox, and put all on disk."""
         for live in list(self._sessions.values()):
-            await live.session.agent.dispose()
+            await live.session.agent.dispose(grace_s=DISPOSE_GRACE_S)
             live.feed.close()
             await live.session.store.settle()
             live.session.context.scope.close()
 
     # -- sessions --------------------------------------------------------------------------------------------
 
-    def _live(self, session_id: str | None) -> LiveSession:
+    def live(self, session_id: str | None) -> LiveSession:
+        """Find a session; the current one, made on first use, if none is named.
+
+        Raises:
+            SessionError: `UNKNOWN_SESSION`.
+        """
         if session_id is None:
             if self._current is None:
                 self._current = self._new_session()
@@ -107,6 +101,14 @@ class Runtime:
         if live is None:
             raise SessionError(f"there is no session {session_id}", code="UNKNOWN_SESSION")
         return live
+
+    def all_live(self) -> list[LiveSession]:
+        """All sessions of the connection; the first one is made if there is none."""
+        return list(self._sessions.values()) or [self.live(None)]
+
+    def message(self, live: LiveSession, args: Say) -> UserMessage:
+        """The user's words, with what they point at."""
+        return live.session.agent.message(with_context(args.text, args.context, self.documents, self._root))
 
     def _new_session(self) -> LiveSession:
         reviews: list[Reviews] = []
@@ -133,6 +135,12 @@ class Runtime:
             workspace_of=workspace_of,
         )
         review = reviews[0]
+        desk = ApprovalDesk(
+            hook=session.agent.hooks.tools.approval,
+            documents=self.documents,
+            editor=self._editor,
+            tasks=self._tasks,
+        )
         feed = Feed(
             session=session,
             wire=self._wire,
@@ -140,14 +148,17 @@ class Runtime:
             event_token=self._settings.event_token,
             wants_status=self._profile.dsh is not None,
             wants_progress=self._profile.work_done_progress,
-            reviews_pending=review.pending_count,
+            waiting_for=lambda: waiting_for(review, desk),
         )
-        review.changed.listen(lambda _: feed.touch_status())
+        for changed in (review.changed, desk.changed):
+            changed.listen(lambda _: feed.touch_status())
         if self._profile.dsh is None:  # a client of ours shows a failed turn where it shows the turn
             session.agent.hooks.error.listen(
                 lambda failed: self._editor.warn(f"DSH: {failure_of(failed.error).message}")
             )
-        live = LiveSession(session=session, reviews=review, feed=feed)
+        self._tell_of_plugins(session.plugins.report())
+        session.plugins.reported.listen(self._tell_of_plugins)
+        live = LiveSession(session=session, reviews=review, approvals=desk, feed=feed)
         self._sessions[session.id] = live
         return live
 
@@ -158,85 +169,17 @@ class Runtime:
             self._llm = llm
         return self._llm
 
-    # -- input -----------------------------------------------------------------------------------------------
+    def _tell_of_plugins(self, report: PluginReport) -> None:
+        for failure in report.failed:
+            self._editor.warn(f"DSH: {failure}")
 
-    def _message(self, live: LiveSession, args: Say) -> UserMessage:
-        return live.session.agent.message(with_context(args.text, args.context, self.documents, self._root))
-
-    async def _followup(self, args: Followup) -> JsonObject:
-        live = self._live(args.session)
-        live.session.check_ready()
-        message = self._message(live, args)
-        live.session.agent.followup(message, first=args.first)
-        accepted = await self._accepted(live, message)
-        return {**accepted, **await self._outcome(live, message)} if args.wait else accepted
-
-    async def _steer(self, args: Say) -> JsonObject:
-        live = self._live(args.session)
-        live.session.check_ready()
-        message = self._message(live, args)
-        live.session.agent.steer(message)
-        return await self._accepted(live, message)
-
-    async def _inject(self, args: Say) -> JsonObject:
-        live = self._live(args.session)
-        message = self._message(live, args)
-        live.session.agent.inject(message)
-        return await self._accepted(live, message)
-
-    async def _accepted(self, live: LiveSession, message: UserMessage) -> JsonObject:
-        """Answer once the input is on disk: from here on it cannot be lost."""
-        await live.session.store.flush()
-        return {"session": live.session.id, "message": message.id}
-
-    async def _outcome(self, live: LiveSession, message: UserMessage) -> JsonObject:
-        """Wait for the turn that a message went into; cancelling the request cancels the turn."""
-        agent, session_log = live.session.agent, live.session.log
-        news = anyio.Event()
-
-        def tell(_event: object) -> None:
-            news.set()
-
-        disposers = (session_log.appended.listen(tell), agent.hooks.status.listen(tell))
-        try:
-            while (found := turn_of(session_log, message)) is None and agent.status == "running":
-                await news.wait()
-                news = anyio.Event()
-        except anyio.get_cancelled_exc_class():
-            agent.cancel(USER)
-            raise
-        finally:
-            for dispose in disposers:
-                dispose()
-        return found or {"turn": None, "reason": {"kind": "dropped"}, "text": ""}
-
-    async def _cancel(self, args: Cancel) -> JsonObject:
-        live = self._live(args.session)
-        was_running = live.session.agent.cancel(USER, keep_inbox=args.keep_inbox)
-        return {"wasRunning": was_running}
+    # -- what the editor asks -------------------------------------------------------------------------------
 
     def cancel_progress(self, token: str | int) -> None:
         """Cancel the turn whose progress the user cancelled."""
         for live in self._sessions.values():
             if live.feed.progress_token == token:
                 live.session.agent.cancel(USER)
-
-    async def _status(self, args: OfSession) -> JsonObject:
-        return self._live(args.session).feed.status()
-
-    # -- reviews ---------------------------------------------------------------------------------------------
-
-    async def _review_list(self, args: OfSession) -> JsonObject:
-        files = self._live(args.session).reviews.pending_files()
-        return {"files": [{"proposal": proposal, **encode(file)} for proposal, file in files]}
-
-    async def _review_accept(self, args: ReviewAccept) -> JsonObject:
-        reviews = self._live(args.session).reviews
-        return {"left": reviews.accept(args.hunks, uri=args.uri, edited=args.edited)}
-
-    async def _review_reject(self, args: ReviewReject) -> JsonObject:
-        reviews = self._live(args.session).reviews
-        return {"left": reviews.reject(args.hunks, uri=args.uri, comment=args.comment)}
 
     def code_actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
         """The decisions that can be taken at a place of a document."""
@@ -247,6 +190,7 @@ class Runtime:
         for live in self._sessions.values():
             items = live.reviews.pending_at(document.key)
             found += actions.code_actions(document, items, params, session=live.session.id)
+            found += actions.approval_actions(live.approvals.pending(), params, session=live.session.id)
         return found
 
     def code_lenses(self, uri: str) -> list[types.CodeLens]:
@@ -261,21 +205,11 @@ class Runtime:
         ]
 
 
-def turn_of(session_log: SessionLog, message: UserMessage) -> JsonObject | None:
-    """The ended turn that a message was committed in: its number, reason and last words; None while it runs."""
-    committed = False
-    text = ""
-    for event in session_log:
-        match event.data:
-            case UserMessage(id=message_id):
-                committed = committed or message_id == message.id
-            case AssistantMessageLogged(message=answer) if committed:
-                text = answer.text
-            case TurnEnd(turn=turn, reason=reason) if committed:
-                return {"turn": turn, "reason": encode(reason), "text": text}
-            case _:
-                pass
-    return None
+def waiting_for(reviews: Reviews, approvals: ApprovalDesk) -> str | None:
+    """What a person must decide before the turn goes on."""
+    if approvals.pending():
+        return "approval"
+    return "review" if reviews.pending_count() else None
 
 
 def root_of(initialize: JsonObject) -> Path:

@@ -16,7 +16,9 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
+
+from dsh_lsp.lsp.log_file import StderrRelay
 
 log = logging.getLogger(__name__)
 
@@ -26,30 +28,38 @@ OUTPUT_LIMIT_BYTES: Final = 64 << 20  # a client that leaves this much unread is
 INPUT_LIMIT_BYTES: Final = 64 << 20
 MAX_FRAME_BYTES: Final = 256 << 20
 _PIECE_BYTES: Final = 64 << 10
+_MAX_HEADER_LINES: Final = 100
 
 
 class Descriptors(NamedTuple):
-    """The two private descriptors that the protocol runs on."""
+    """The two private descriptors that the protocol runs on, and what stands between us and the client's stderr."""
 
     input: int
     output: int
+    errors: StderrRelay | None = None
 
 
 def claim_descriptors() -> Descriptors:
-    """Take descriptors 0 and 1 for the protocol; afterwards stdin is empty and stdout is stderr.
+    """Take descriptors 0, 1 and 2; afterwards stdin is empty, and stdout is a stderr that never blocks.
 
     So a stray `print()` or a child that inherits stdout cannot corrupt the stream, and a child cannot eat
     input (openlawlibrary/pygls#214). The copies are not inheritable: no child keeps the pipes open.
     """
-    claimed = Descriptors(os.dup(0), os.dup(1))
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:  # the client closed it; what is opened next must not take its number
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+    private = os.dup(0), os.dup(1)
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
     os.close(empty)
+    errors = None if os.name == "nt" else StderrRelay()  # Windows cannot ask a pipe whether it has room
     os.dup2(2, 1)
-    for descriptor in claimed:
+    for descriptor in private:
         with suppress(OSError, AttributeError):  # Windows has this for pipes since Python 3.12 only
             os.set_blocking(descriptor, True)  # a parent may have left it non-blocking
-    return claimed
+    return Descriptors(*private, errors)
 
 
 def _resolve(waiters: list[asyncio.Future[None]]) -> None:
@@ -58,16 +68,37 @@ def _resolve(waiters: list[asyncio.Future[None]]) -> None:
             waiter.set_result(None)
 
 
+class FrameSink(Protocol):
+    """Where frames go: a `FrameWriter`, or a list in a test."""
+
+    def send(self, body: bytes) -> None:
+        """Queue a frame that must arrive."""
+
+    def send_live(self, body: bytes) -> bool:
+        """Queue a frame that may be lost; False when it was refused."""
+
+    async def drain(self) -> None:
+        """Wait until the client has caught up."""
+
+
 class FrameWriter:
     """The way out: a buffer with a byte budget that a daemon thread empties.
 
     `on_broken` is called once, in the loop, when the client cannot be written to any more.
     """
 
-    def __init__(self, descriptor: int, loop: asyncio.AbstractEventLoop, on_broken: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        descriptor: int,
+        loop: asyncio.AbstractEventLoop,
+        on_broken: Callable[[], None],
+        *,
+        limit_bytes: int = OUTPUT_LIMIT_BYTES,
+    ) -> None:
         self._descriptor = descriptor
         self._loop = loop
         self._on_broken = on_broken
+        self._limit_bytes = limit_bytes
         self._changed = threading.Condition()
         self._frames: deque[bytes] = deque()
         self._pending_bytes = 0
@@ -85,7 +116,7 @@ class FrameWriter:
     def send(self, body: bytes) -> None:
         """Queue a frame that must arrive; never blocks. Producers of many await `drain()` between them."""
         with self._changed:
-            if self._pending_bytes > OUTPUT_LIMIT_BYTES:
+            if self._pending_bytes > self._limit_bytes:
                 self._break("the client does not read")
             self._put(body)
 
@@ -168,10 +199,18 @@ class FrameReader:
     `on_end` is called once, in that thread, when the input ends or cannot be understood any more.
     """
 
-    def __init__(self, descriptor: int, loop: asyncio.AbstractEventLoop, on_end: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        descriptor: int,
+        loop: asyncio.AbstractEventLoop,
+        on_end: Callable[[], None],
+        *,
+        limit_bytes: int = INPUT_LIMIT_BYTES,
+    ) -> None:
         self._descriptor = descriptor
         self._loop = loop
         self._on_end = on_end
+        self._limit_bytes = limit_bytes
         self._changed = threading.Condition()
         self._bodies: deque[bytes | None] = deque()
         self._waiting_bytes = 0
@@ -191,7 +230,7 @@ class FrameReader:
 
     def _put(self, body: bytes | None) -> None:
         with self._changed:
-            while self._waiting_bytes > INPUT_LIMIT_BYTES:
+            while self._waiting_bytes > self._limit_bytes:
                 self._changed.wait()
             self._bodies.append(body)
             self._waiting_bytes += len(body or b"")
@@ -222,8 +261,8 @@ def _read_header(readline: Callable[[int], bytes]) -> int | None:
     length: int | None = None
     lines = 0
     while (line := readline(_PIECE_BYTES)) not in (b"\r\n", b"\n") or not lines:
-        if not line:
-            return None
+        if not line or lines > _MAX_HEADER_LINES:
+            break
         if line in (b"\r\n", b"\n"):
             continue  # blank lines between two messages
         lines += 1
@@ -231,7 +270,9 @@ def _read_header(readline: Callable[[int], bytes]) -> int | None:
         if name.strip().lower() == b"content-length":
             digits = value.strip()
             length = int(digits) if digits.isdigit() and len(digits) < 10 else -1
-    if length is None or not 0 <= length <= MAX_FRAME_BYTES:
+    if not line:
+        return None
+    if length is None or not 0 <= length <= MAX_FRAME_BYTES or lines > _MAX_HEADER_LINES:
         log.critical("input ended: a header without a usable Content-Length")
         return None
     return length

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import anyio.to_thread
 
 from dsh_lsp.abort import AbortSignal
+from dsh_lsp.decisions import Effect, EffectKind
 from dsh_lsp.errors import ToolError
 from dsh_lsp.lsp.documents import Documents, uri_of
 from dsh_lsp.lsp.review import Reviews
 from dsh_lsp.workspace.disk import list_folder, read_file
 from dsh_lsp.workspace.edits import FileEdit, HunkOutcome, Snapshot
-from dsh_lsp.workspace.paths import check_writable, relative, resolve
+from dsh_lsp.workspace.paths import NOTHING, check_writable, effects_of, resolve, shown
 from dsh_lsp.workspace.port import Listing
 
 
@@ -28,36 +30,42 @@ class EditorWorkspace:
         self._documents = documents
         self._reviews = reviews
 
-    async def read(self, path: str) -> Snapshot:
+    def effects(self, path: str, kind: Literal["read", "edit"]) -> list[Effect]:
+        """What touching a path means."""
+        return effects_of(self.root, path, kind)
+
+    async def read(self, path: str, approved: frozenset[EffectKind] = NOTHING) -> Snapshot:
         """Read a document, unsaved text included."""
-        real = resolve(self.root, path)
-        shown = relative(self.root, real)
+        real = resolve(self.root, path, approved)
+        name = shown(self.root, real)
         document = self._documents.at(real)
         if document is None:
-            text = (await anyio.to_thread.run_sync(read_file, real, shown)).text
-            return Snapshot(uri=uri_of(real), path=shown, text=text)
+            text = (await anyio.to_thread.run_sync(read_file, real, name)).text
+            return Snapshot(uri=uri_of(real), path=name, text=text)
         text, version = document.text, document.version
-        saved = await anyio.to_thread.run_sync(_saved_text, real, shown)
+        saved = await anyio.to_thread.run_sync(_saved_text, real, name)
         return Snapshot(
             uri=document.uri,
-            path=shown,
+            path=name,
             text=text,
             version=version,
             dirty=saved != text,
             unconfirmed=self._reviews.is_unconfirmed(document.key),
         )
 
-    async def list_files(self, path: str, *, limit: int) -> Listing:
+    async def list_files(self, path: str, approved: frozenset[EffectKind] = NOTHING, *, limit: int) -> Listing:
         """List the files below a folder."""
-        folder = resolve(self.root, path)
+        folder = resolve(self.root, path, approved)
         return await anyio.to_thread.run_sync(lambda: list_folder(self.root, folder, limit=limit))
 
-    async def propose(self, edits: Sequence[FileEdit], *, signal: AbortSignal) -> list[HunkOutcome]:
+    async def propose(
+        self, edits: Sequence[FileEdit], approved: frozenset[EffectKind] = NOTHING, *, signal: AbortSignal
+    ) -> list[HunkOutcome]:
         """Review edits and tell what became of each hunk."""
         checked: list[tuple[FileEdit, Path]] = []
         for edit in edits:
-            real = resolve(self.root, edit.path)
-            check_writable(self.root, real)
+            real = resolve(self.root, edit.path, approved)
+            check_writable(self.root, real, approved)
             if edit.base is None and (real.exists() or self._documents.at(real) is not None):
                 raise ToolError(f"{edit.path} exists already", code="EXISTS")
             checked.append((edit, real))

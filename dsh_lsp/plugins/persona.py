@@ -25,4 +25,4 @@ you changed and what you did not check.
 
 def apply(ctx: Context, _settings: Any) -> None:
     """Register the section."""
-    ctx.own(ctx.get(SystemPrompt).register(Section(name="identity", order=-100, text=IDENTITY)))
+    ctx.register(SystemPrompt, Section(name="identity", order=-100, text=IDENTITY))

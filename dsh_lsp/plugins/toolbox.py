@@ -12,7 +12,8 @@ from typing import Any, get_type_hints
 
 import dsh_lsp.plugins.tools as package
 from dsh_lsp.plugin import Context
-from dsh_lsp.tools.tool import Tool, ToolRegistry
+from dsh_lsp.tools.registry import ToolRegistry
+from dsh_lsp.tools.tool import Tool
 
 name = "toolbox"
 inject = (ToolRegistry,)
@@ -20,10 +21,9 @@ inject = (ToolRegistry,)
 
 def apply(ctx: Context, _settings: Any) -> None:
     """Register an instance of every tool class that the package's modules define."""
-    registry = ctx.get(ToolRegistry)
     for cls in find_tools():
         parameters = [hint for key, hint in get_type_hints(cls.__init__).items() if key != "return"]
-        ctx.own(registry.register(cls(*(ctx.get(kind) for kind in parameters))))
+        ctx.register(ToolRegistry, cls(*(ctx.get(kind) for kind in parameters)))
 
 
 def find_tools() -> list[type[Tool[Any]]]:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from dsh_lsp.decisions import ApprovalAsked, ReviewOpened
 from dsh_lsp.errors import UsageError
 from dsh_lsp.events import (
     AssistantAttempt,
@@ -22,7 +23,6 @@ from dsh_lsp.events import (
     PluginEvent,
     RequestContext,
     RequestHeaderLogged,
-    ReviewOpened,
     StepEnd,
     StepStart,
     ToolCall,
@@ -119,6 +119,7 @@ RULES: dict[type[EventData], Rule] = {
     RequestHeaderLogged: _in_turn,
     RequestContext: _in_turn,
     ReviewOpened: _in_turn,
+    ApprovalAsked: _in_turn,
 }  # an event that is not here may come at any time
 
 

@@ -17,6 +17,7 @@ from dsh_lsp.abort import Disposer
 from dsh_lsp.errors import UsageError
 from dsh_lsp.events import (
     CLASSES,
+    AssistantChunk,
     AssistantMessageLogged,
     EventData,
     LogEvent,
@@ -26,7 +27,7 @@ from dsh_lsp.events import (
     ToolResult,
 )
 from dsh_lsp.hooks import Emit
-from dsh_lsp.messages import Message
+from dsh_lsp.messages import Finish, Message
 from dsh_lsp.session.legality import LogState, advance, check
 from dsh_lsp.session.surface import Surface
 from dsh_lsp.wire import JsonObject, Wire, json_copy
@@ -178,6 +179,8 @@ def _own(data: EventData) -> EventData:
                 return replace(data, meta=json_copy(meta))
             case PluginEvent(data=content):
                 return replace(data, data=json_copy(content))
+            case AssistantChunk(chunk=Finish(replay_state=state) as finish) if state is not None:
+                return replace(data, chunk=replace(finish, replay_state=json_copy(state)))
             case AssistantMessageLogged(message=message) if message.source.replay_state is not None:
                 source = replace(message.source, replay_state=json_copy(message.source.replay_state))
                 return replace(data, message=replace(message, source=source))

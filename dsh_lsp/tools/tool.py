@@ -1,36 +1,27 @@
-"""Tool: what the model can do, one class in one file each; and the registry of those that it sees.
+"""Tool: what the model can do, one class or one decorated function in one file each.
 
-A tool has a name, a description, a pydantic model for its arguments (its JSON Schema is what the model sees),
-an execution mode, the effects of a call, and an async body that returns text. A subclass in a module of its own
-under `plugins/tools` is all that adding one takes.
+A tool has a name, a description, a pydantic model for its arguments (its JSON Schema is what the model sees), an
+execution mode, the effects of a call, and an async body that returns text. A `Tool` subclass in a module of its
+own under `plugins/tools` is all that adding one takes; a small tool of a plugin may be a function under `@tool`.
 """
 
 from __future__ import annotations
 
-import re
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict
 
-from dsh_lsp.abort import AbortSignal, Disposer
+from dsh_lsp.abort import AbortSignal
+from dsh_lsp.decisions import Effect, EffectKind
 from dsh_lsp.errors import UsageError
-from dsh_lsp.hooks import Emit
 from dsh_lsp.messages import ToolSpec, UserMessage
 from dsh_lsp.wire import JsonObject, Wire
 
 Mode = Literal["parallel", "exclusive"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effect(Wire):
-    """What a call would touch; `detail` is for a person, `grant_key` names what a grant would cover."""
-
-    kind: Literal["read", "edit", "command", "outside", "rights", "network"]
-    detail: str
-    grant_key: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +48,7 @@ class Execution:
     on_progress: Callable[[str], None] = field(default=lambda _text: None)
     contexts: list[UserMessage] = field(default_factory=list)
     concludes_turn: bool = False
+    approved: frozenset[EffectKind] = frozenset()  # the guarded effects that the user has allowed for this call
 
     def progress(self, text: str) -> None:
         """Show how far the call is; not kept, not read by the model."""
@@ -96,6 +88,7 @@ class Tool(ABC, Generic[A]):
     description: ClassVar[str]
     Args: type[A]
     mode: ClassVar[Mode] = "exclusive"
+    timeout_s: ClassVar[float | None] = None  # enforced by the `timeout` plugin
 
     @abstractmethod
     async def execute(self, args: A, execution: Execution) -> ToolOutput | str:
@@ -108,6 +101,10 @@ class Tool(ABC, Generic[A]):
     @abstractmethod
     def effects(self, args: A) -> list[Effect]:
         """What this call would touch; pure."""
+
+    def finalize(self, text: str) -> str | None:  # noqa: ARG002
+        """Change the text that the model reads, whatever the outcome; called once a call, None keeps it."""
+        return None
 
     def present_call(self, args: A) -> Card:  # noqa: ARG002
         """How a screen shows the call; pure, and safe to run again on replay."""
@@ -141,45 +138,45 @@ def _schema_of(model: type[ToolArgs]) -> JsonObject:
     return schema
 
 
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
+Body = Callable[[A, Execution], Awaitable[ToolOutput | str]]
 
 
-class ToolRegistry:
-    """The tools that a model sees."""
+def tool(
+    name: str,
+    description: str,
+    *,
+    mode: Mode = "exclusive",
+    effects: Callable[[A], list[Effect]] | None = None,
+    timeout_s: float | None = None,
+) -> Callable[[Body[A]], Tool[A]]:
+    """Make a tool of an async function `(args, execution)` whose first parameter is annotated with its arguments.
 
-    def __init__(self) -> None:
-        self.changed: Emit[None] = Emit("tools/change")
-        self._tools: dict[str, Tool[Any]] = {}
+    Without `effects` a call touches nothing that anybody guards.
 
-    def register(self, tool: Tool[Any]) -> Disposer:
-        """Add a tool.
+    Raises:
+        UsageError: the function's first parameter is not annotated with a `ToolArgs` model.
+    """
 
-        Raises:
-            UsageError: the name is taken, or no provider would accept it.
-        """
-        name = tool.name
-        if not _NAME.fullmatch(name):
-            raise UsageError(f"{name!r} cannot be a tool's name", code="INVALID_TOOL")
-        if name in self._tools:
-            raise UsageError(f"a tool is called {name!r} already", code="DUPLICATE_TOOL")
-        self._tools[name] = tool
-        self.changed(None)
+    def decorate(body: Body[A]) -> Tool[A]:
+        first = next(iter(inspect.signature(body).parameters), "")
+        args_model = get_type_hints(body).get(first)
+        if not (isinstance(args_model, type) and issubclass(args_model, ToolArgs)):
+            raise UsageError(f"tool {name!r}: annotate its first parameter with its ToolArgs model")
 
-        def dispose() -> None:
-            if self._tools.get(name) is tool:
-                del self._tools[name]
-                self.changed(None)
+        async def execute(_self: object, args: A, execution: Execution) -> ToolOutput | str:
+            return await body(args, execution)
 
-        return dispose
+        members = {
+            "__doc__": body.__doc__,
+            "name": name,
+            "description": description,
+            "Args": args_model,
+            "mode": mode,
+            "timeout_s": timeout_s,
+            "execute": execute,
+            "effects": lambda _self, args: effects(args) if effects is not None else [],
+        }
+        made: Tool[A] = type(name, (Tool,), members)()
+        return made
 
-    def get(self, name: str) -> Tool[Any] | None:
-        """Find a tool by its exact name."""
-        return self._tools.get(name)
-
-    def specs(self) -> tuple[ToolSpec, ...]:
-        """What the model sees of all tools."""
-        return tuple(tool.spec() for tool in self._tools.values())
-
-    def names(self) -> list[str]:
-        """All names, sorted."""
-        return sorted(self._tools)
+    return decorate

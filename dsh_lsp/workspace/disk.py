@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dsh_lsp.errors import ToolError
+from dsh_lsp.workspace.paths import shown
 from dsh_lsp.workspace.port import Entry, Listing
 
 MAX_FILE_BYTES = 32 << 20
@@ -153,8 +154,8 @@ def list_folder(root: Path, folder: Path, *, limit: int) -> Listing:
     names = _git_files(folder)
     if names is None:
         names = sorted(_walk(folder))
-    shown = [Entry(path=(folder / name).relative_to(os.path.realpath(root)).as_posix()) for name in names[:limit]]
-    return Listing(entries=tuple(shown), truncated=len(names) > limit)
+    entries = tuple(Entry(path=shown(root, folder / name)) for name in names[:limit])
+    return Listing(entries=entries, truncated=len(names) > limit)
 
 
 def _git_files(folder: Path) -> list[str] | None:

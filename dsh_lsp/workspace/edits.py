@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from dsh_lsp.events import Outcome
+from dsh_lsp.decisions import Outcome
 from dsh_lsp.workspace.text import Change, Span, difference, line_changes
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from dsh_lsp.abort import AbortSignal
+from dsh_lsp.decisions import Effect, EffectKind
 from dsh_lsp.workspace.edits import FileEdit, HunkOutcome, Snapshot
+from dsh_lsp.workspace.paths import NOTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,21 +35,26 @@ class Workspace(Protocol):
     def root(self) -> Path:
         """The folder that paths are relative to."""
 
-    async def read(self, path: str) -> Snapshot:
-        """Read a document, unsaved text included.
+    def effects(self, path: str, kind: Literal["read", "edit"]) -> list[Effect]:
+        """What touching a path means, for whoever judges the call; pure."""
+
+    async def read(self, path: str, approved: frozenset[EffectKind] = NOTHING) -> Snapshot:
+        """Read a document, unsaved text included; `approved` is what the user has allowed for this call.
 
         Raises:
             ToolError: `OUTSIDE`, `NOT_FOUND`, `NOT_A_FILE`, `NOT_TEXT`.
         """
 
-    async def list_files(self, path: str, *, limit: int) -> Listing:
+    async def list_files(self, path: str, approved: frozenset[EffectKind] = NOTHING, *, limit: int) -> Listing:
         """List the files below a folder, ignored ones left out.
 
         Raises:
             ToolError: `OUTSIDE`, `NOT_FOUND`.
         """
 
-    async def propose(self, edits: Sequence[FileEdit], *, signal: AbortSignal) -> list[HunkOutcome]:
+    async def propose(
+        self, edits: Sequence[FileEdit], approved: frozenset[EffectKind] = NOTHING, *, signal: AbortSignal
+    ) -> list[HunkOutcome]:
         """Show edits for review and wait until every hunk is decided, or the signal fires.
 
         Raises:

@@ -44,3 +44,9 @@ def test_the_page_names_every_setting_and_no_other() -> None:
 def test_the_page_names_every_event() -> None:
     for tag in TAGS.values():
         assert f"`{tag}" in PAGE
+
+
+def test_every_command_runs_something() -> None:
+    from dsh_lsp.lsp.commands import RUN
+
+    assert set(RUN) == set(COMMANDS)

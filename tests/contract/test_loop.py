@@ -8,6 +8,7 @@ import pytest
 
 from dsh_lsp.abort import Cause
 from dsh_lsp.agent.hooks import Enter, PreStep, Reject, Retry
+from dsh_lsp.decisions import Effect
 from dsh_lsp.errors import LlmFailure
 from dsh_lsp.events import (
     AssistantAttempt,
@@ -20,7 +21,12 @@ from dsh_lsp.events import (
 )
 from dsh_lsp.llm.scripted import call, call_text, fail, finish_as, hold, say, think
 from dsh_lsp.session.surface import derive_messages
-from dsh_lsp.tools.tool import Effect, Execution, Tool, ToolArgs, ToolOutput
+from dsh_lsp.tools.tool import (
+    Execution,
+    Tool,
+    ToolArgs,
+    ToolOutput,
+)
 from tests.support.headless import Add, headless
 
 USER = Cause(kind="user")

@@ -9,11 +9,17 @@ import anyio.lowlevel
 import pytest
 
 from dsh_lsp.abort import AbortSignal, Cause
+from dsh_lsp.decisions import Effect
 from dsh_lsp.errors import UsageError
 from dsh_lsp.events import AssistantChunk, InboxSpliced, LogEvent, TurnEnd
 from dsh_lsp.llm.scripted import call, fail, hold, say
 from dsh_lsp.session.log import SessionLog
-from dsh_lsp.tools.tool import Effect, Execution, Tool, ToolArgs, ToolOutput
+from dsh_lsp.tools.tool import (
+    Execution,
+    Tool,
+    ToolArgs,
+    ToolOutput,
+)
 from tests.support.headless import Add, headless
 
 USER = Cause(kind="user")

@@ -16,6 +16,10 @@ from typing import Any
 from lsprotocol import types
 from pytest_lsp import client_capabilities, make_test_lsp_client
 
+from dsh_lsp.events import encode_event
+from dsh_lsp.session.store import read_session
+from dsh_lsp.wire import encode
+
 WAIT_S = 10.0
 POLL_S = 0.02
 
@@ -301,8 +305,7 @@ def _plain(value: Any) -> Any:
 
 
 def session_rows(root: Path) -> list[dict[str, Any]]:
-    """The session log as it is on disk."""
-    import json
-
+    """The session log as it is on disk: its header, then its events."""
     (path,) = (root.parent / f"{root.name}-state").glob("*.jsonl")
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    header, events = read_session(path)
+    return [{"type": "session", **encode(header)}, *(encode_event(event) for event in events)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -14,12 +14,19 @@ from pydantic import Field
 from dsh_lsp.agent.driver import Agent, AgentParts
 from dsh_lsp.agent.prompt import Section, SystemPrompt
 from dsh_lsp.agent.request import AgentOptions
+from dsh_lsp.decisions import Effect
 from dsh_lsp.events import AssistantChunk, LogEvent
-from dsh_lsp.llm.adapter import Llm
+from dsh_lsp.llm.adapter import Adapter, Llm
 from dsh_lsp.llm.scripted import ScriptedAdapter, ScriptedReply
 from dsh_lsp.messages import UserMessage
 from dsh_lsp.session.log import SessionHeader, SessionLog
-from dsh_lsp.tools.tool import Effect, Execution, Tool, ToolArgs, ToolOutput, ToolRegistry
+from dsh_lsp.tools.registry import ToolRegistry
+from dsh_lsp.tools.tool import (
+    Execution,
+    Tool,
+    ToolArgs,
+    ToolOutput,
+)
 
 
 class AddArgs(ToolArgs):
@@ -48,6 +55,7 @@ class Headless:
     log: SessionLog
     model: ScriptedAdapter
     registry: ToolRegistry
+    llm: Llm
 
     @property
     def types(self) -> list[str]:
@@ -77,14 +85,22 @@ async def headless(
     events: Sequence[LogEvent] = (),
     prompt: SystemPrompt | None = None,
     force_s: float = 10.0,
+    checks: Sequence[Callable[[LogEvent], None]] = (),
+    adapters: Sequence[Adapter] = (),
+    parts: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> AsyncIterator[Headless]:
-    """Build an agent, run the body, and stop it."""
+    """Build an agent, run the body, and stop it.
+
+    `checks` may refuse an append, `adapters` come beside the scripted one, `parts` are those of `AgentParts`.
+    """
     ids, clock = count(1), count(1_000)
-    log = SessionLog(SessionHeader(id="s1", created_at=0, cwd="/w"), events=events, clock=lambda: next(clock))
+    header = SessionHeader(id="s1", created_at=0, cwd="/w")
+    log = SessionLog(header, events=events, clock=lambda: next(clock), checks=checks)
     model = ScriptedAdapter(script)
     llm, registry = Llm(), ToolRegistry()
-    llm.register(model)
+    for adapter in (model, *adapters):
+        llm.register(adapter)
     for tool in tools:
         registry.register(tool)
     if prompt is None:
@@ -97,12 +113,13 @@ async def headless(
                 llm=llm,
                 tools=registry,
                 prompt=prompt,
-                options=AgentOptions(provider="scripted", model="script", **options),
+                options=AgentOptions(**{"provider": "scripted", "model": "script", **options}),
                 tasks=tasks,
                 new_id=lambda: f"id{next(ids)}",
                 force_s=force_s,
+                **(parts or {}),
             )
         )
-        yield Headless(agent, log, model, registry)
+        yield Headless(agent, log, model, registry, llm)
         with anyio.fail_after(5):
             await agent.dispose()

@@ -12,8 +12,10 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Self
 
 Message = dict[str, Any]
@@ -50,6 +52,7 @@ class RawClient:
             env={**os.environ, **(env or {})},
         )
         self.messages: list[Message] = []
+        self.forgotten: Counter[str | None] = Counter()
         self.ended = False
         self.garbage: str | None = None
         self._handlers: dict[str, Answer] = {}
@@ -59,6 +62,8 @@ class RawClient:
         self._changed = threading.Condition()
         self._may_read = threading.Event()
         self._may_read.set()
+        self._may_read_stderr = threading.Event()
+        self._may_read_stderr.set()
         self._threads = [threading.Thread(target=run, daemon=True) for run in (self._read_stdout, self._read_stderr)]
         for thread in self._threads:
             thread.start()
@@ -68,9 +73,35 @@ class RawClient:
         """Start a server: this Python with `arguments`; `env` is added to the environment."""
         return cls(arguments, env)
 
+    @classmethod
+    def start_agent(
+        cls,
+        state: Path,
+        *,
+        model_url: str = "http://127.0.0.1:9",
+        key: str = "sk-test-secret",
+        env: Mapping[str, str] | None = None,
+        **more: Any,
+    ) -> RawClient:
+        """Start the real server and do the handshake as a client of ours; its sessions and logs go to `state`."""
+        client = cls.start(
+            ("-m", "dsh_lsp", "serve"), {"XDG_STATE_HOME": str(state), "DEEPSEEK_API_KEY": key, **(env or {})}
+        )
+        client.initialize(**{**agent_handshake(state, model_url), **more})
+        return client
+
     @property
     def stderr(self) -> str:
         return b"".join(self._stderr).decode("utf-8", "replace")
+
+    def wait_stderr(self, text: str, *, timeout_s: float = WAIT_S) -> str:
+        """Wait until stderr holds a text, which takes its own way, and return all of it."""
+        deadline = time.monotonic() + timeout_s
+        while text not in self.stderr:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"stderr has no {text!r}: {self.stderr[-2000:]}")
+            time.sleep(0.005)
+        return self.stderr
 
     # To the server
 
@@ -173,6 +204,19 @@ class RawClient:
         with self._changed:
             return [m.get("params") for m in self.messages if m.get("method") == method and "id" not in m]
 
+    def forget_messages(self) -> None:
+        """Empty `messages`, but count what was in it by method, in `forgotten`."""
+        with self._changed:
+            self.forgotten.update(message.get("method") for message in self.messages)
+            self.messages.clear()
+
+    def stop_reading_stderr(self) -> None:
+        """Leave what the server writes to stderr in the pipe, after at most one read more."""
+        self._may_read_stderr.clear()
+
+    def resume_reading_stderr(self) -> None:
+        self._may_read_stderr.set()
+
     def stop_reading(self) -> None:
         """Leave what the server sends in the pipe, after at most one message more."""
         self._may_read.clear()
@@ -210,6 +254,7 @@ class RawClient:
     def kill(self) -> int:
         """End the server at once."""
         self.resume_reading()
+        self.resume_reading_stderr()
         if self.process.poll() is None:
             self.process.kill()
         code = self.wait_exit()
@@ -236,8 +281,9 @@ class RawClient:
 
     def _read_stderr(self) -> None:
         assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self._stderr.append(line)
+        while data := os.read(self.process.stderr.fileno(), 4096):
+            self._stderr.append(data)
+            self._may_read_stderr.wait()
 
     def _read_stdout(self) -> None:
         try:
@@ -263,9 +309,10 @@ class RawClient:
             if not line:
                 return None
             name, _, value = line.partition(b":")
-            if name != b"Content-Length":
+            if name == b"Content-Length":
+                length = int(value)
+            elif name != b"Content-Type":  # which stock pygls sends
                 raise ValueError(f"not a header: {line[:200]!r}")
-            length = int(value)
         if length is None:
             raise ValueError("no Content-Length")
         message: Message = json.loads(stream.read(length), parse_constant=_refuse_constant)
@@ -284,6 +331,18 @@ class RawClient:
             reply |= {"result": result} if handler is not None else {"error": METHOD_NOT_FOUND}
         with suppress(OSError, ValueError):  # the server has gone; whoever waits for it will see that
             self.send(reply)
+
+
+def agent_handshake(state: Path, model_url: str) -> dict[str, Any]:
+    """What `initialize` needs for the real server, without a process."""
+    return {
+        "capabilities": {"window": {"workDoneProgress": True}, "experimental": {"dsh": {"version": 1}}},
+        "options": {
+            "eventToken": "events",
+            "model": {"baseUrl": model_url},
+            "sessions": {"directory": str(state / "sessions")},
+        },
+    }
 
 
 def _message(method: str, params: Any) -> Message:

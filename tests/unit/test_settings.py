@@ -64,3 +64,23 @@ json = st.recursive(
 def test_any_json_gives_settings(raw) -> None:
     settings, _ = read_settings(Settings, raw)
     assert isinstance(settings, Settings)
+
+
+def test_a_problem_that_no_key_causes_gives_the_defaults() -> None:
+    from pydantic import model_validator
+
+    from dsh_lsp.settings import SettingsModel
+
+    class Pair(SettingsModel):
+        low: int = 0
+        high: int = 1
+
+        @model_validator(mode="after")
+        def ordered(self) -> Pair:
+            if self.low >= self.high:
+                raise ValueError("low must be below high")
+            return self
+
+    settings, problems = read_settings(Pair, {"low": 5})
+    assert (settings.low, settings.high) == (0, 1)
+    assert "low must be below high" in str(problems[0])

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from dsh_lsp.decisions import Effect
 from dsh_lsp.errors import ToolError
-from dsh_lsp.tools.tool import Card, Effect, Execution, Mode, Tool, ToolArgs, ToolOutput
+from dsh_lsp.tools.tool import (
+    Card,
+    Execution,
+    Mode,
+    Tool,
+    ToolArgs,
+    ToolOutput,
+)
 from dsh_lsp.wire import JsonObject
 from dsh_lsp.workspace.edits import FileEdit
 from dsh_lsp.workspace.port import Workspace
@@ -40,7 +48,7 @@ change if it is short. The user reviews the edit before it lands; the result tel
 
     async def execute(self, args: EditFileArgs, execution: Execution) -> ToolOutput:
         """Find the place, propose, and tell what became of it."""
-        base = await self._workspace.read(args.path)
+        base = await self._workspace.read(args.path, execution.approved)
         end = line_ending(base.text)
         old, new = with_line_ending(args.old_text, end), with_line_ending(args.new_text, end)
         found = base.text.count(old)
@@ -54,12 +62,12 @@ change if it is short. The user reviews the edit before it lands; the result tel
                 code="AMBIGUOUS",
             )
         edit = FileEdit(path=base.path, base=base, new_text=base.text.replace(old, new))
-        outcomes = await self._workspace.propose([edit], signal=execution.signal)
+        outcomes = await self._workspace.propose([edit], execution.approved, signal=execution.signal)
         return ToolOutput(text=describe_outcomes(outcomes), is_error=is_failure(outcomes))
 
     def effects(self, args: EditFileArgs) -> list[Effect]:
         """It edits one file."""
-        return [Effect(kind="edit", detail=args.path, grant_key=args.path)]
+        return self._workspace.effects(args.path, "edit")
 
     def present_call(self, args: EditFileArgs) -> Card:
         """Show both texts."""

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from dsh_lsp.tools.tool import Card, Effect, Execution, Mode, Tool, ToolArgs, ToolOutput
+from dsh_lsp.decisions import Effect
+from dsh_lsp.tools.tool import (
+    Card,
+    Execution,
+    Mode,
+    Tool,
+    ToolArgs,
+    ToolOutput,
+)
 from dsh_lsp.workspace.port import Workspace
 
 
@@ -29,9 +37,9 @@ project ignores are left out.
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
 
-    async def execute(self, args: ListFilesArgs, execution: Execution) -> ToolOutput:  # noqa: ARG002
+    async def execute(self, args: ListFilesArgs, execution: Execution) -> ToolOutput:
         """List them, sorted."""
-        listing = await self._workspace.list_files(args.path, limit=args.limit)
+        listing = await self._workspace.list_files(args.path, execution.approved, limit=args.limit)
         if not listing.entries:
             return ToolOutput(text=f"No files below {args.path}.")
         text = "\n".join(entry.path for entry in listing.entries)
@@ -39,7 +47,7 @@ project ignores are left out.
 
     def effects(self, args: ListFilesArgs) -> list[Effect]:
         """It only reads."""
-        return [Effect(kind="read", detail=args.path, grant_key=args.path)]
+        return self._workspace.effects(args.path, "read")
 
     def present_call(self, args: ListFilesArgs) -> Card:
         """Name the folder."""

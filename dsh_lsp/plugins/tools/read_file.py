@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from dsh_lsp.decisions import Effect
 from dsh_lsp.errors import ToolError
-from dsh_lsp.tools.tool import Card, Effect, Execution, Mode, Tool, ToolArgs, ToolOutput
+from dsh_lsp.tools.tool import (
+    Card,
+    Execution,
+    Mode,
+    Tool,
+    ToolArgs,
+    ToolOutput,
+)
 from dsh_lsp.wire import JsonObject
 from dsh_lsp.workspace.port import Workspace
 from dsh_lsp.workspace.text import split_lines
@@ -35,9 +43,9 @@ with its number and a tab before it; they are not part of the file. Long files c
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
 
-    async def execute(self, args: ReadFileArgs, execution: Execution) -> ToolOutput:  # noqa: ARG002
+    async def execute(self, args: ReadFileArgs, execution: Execution) -> ToolOutput:
         """Read the page."""
-        snapshot = await self._workspace.read(args.path)
+        snapshot = await self._workspace.read(args.path, execution.approved)
         lines = split_lines(snapshot.text)
         if not lines:
             return ToolOutput(text=f"{snapshot.path} is empty.")
@@ -60,7 +68,7 @@ with its number and a tab before it; they are not part of the file. Long files c
 
     def effects(self, args: ReadFileArgs) -> list[Effect]:
         """It only reads."""
-        return [Effect(kind="read", detail=args.path, grant_key=args.path)]
+        return self._workspace.effects(args.path, "read")
 
     def present_call(self, args: ReadFileArgs) -> Card:
         """Name the file."""

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from dsh_lsp.decisions import Effect
 from dsh_lsp.errors import ToolError
-from dsh_lsp.tools.tool import Card, Effect, Execution, Mode, Tool, ToolArgs, ToolOutput
+from dsh_lsp.tools.tool import (
+    Card,
+    Execution,
+    Mode,
+    Tool,
+    ToolArgs,
+    ToolOutput,
+)
 from dsh_lsp.wire import JsonObject
 from dsh_lsp.workspace.edits import FileEdit, Snapshot
 from dsh_lsp.workspace.port import Workspace
@@ -39,19 +47,19 @@ text before it is written; the result tells what they decided.
         base: Snapshot | None = None
         content = args.content
         try:
-            base = await self._workspace.read(args.path)
+            base = await self._workspace.read(args.path, execution.approved)
         except ToolError as error:
             if error.code != "NOT_FOUND":
                 raise
         if base is not None:
             content = with_line_ending(content, line_ending(base.text))
         edit = FileEdit(path=base.path if base else args.path, base=base, new_text=content)
-        outcomes = await self._workspace.propose([edit], signal=execution.signal)
+        outcomes = await self._workspace.propose([edit], execution.approved, signal=execution.signal)
         return ToolOutput(text=describe_outcomes(outcomes), is_error=is_failure(outcomes))
 
     def effects(self, args: WriteFileArgs) -> list[Effect]:
         """It edits one file."""
-        return [Effect(kind="edit", detail=args.path, grant_key=args.path)]
+        return self._workspace.effects(args.path, "edit")
 
     def present_call(self, args: WriteFileArgs) -> Card:
         """Show the text."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsh_lsp.events import Position
+from dsh_lsp.decisions import Position
 from dsh_lsp.lsp.documents import Document, Documents, identity, path_of, uri_of
 from dsh_lsp.workspace.text import split_lines
 

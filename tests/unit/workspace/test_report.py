@@ -6,7 +6,7 @@ import typing
 
 import pytest
 
-from dsh_lsp.events import Outcome
+from dsh_lsp.decisions import Outcome
 from dsh_lsp.workspace.edits import Hunk, HunkOutcome
 from dsh_lsp.workspace.report import describe_outcomes, is_failure
 from dsh_lsp.workspace.text import Span

@@ -1,0 +1,155 @@
+"""Decisions: the events in which a person is asked and answers: reviews, approvals, the mode.
+
+Rules: frozen values; what was asked and what was decided come as a pair.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from dsh_lsp.wire import Wire
+
+# -- reviews -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position(Wire):
+    """A place in a document: zero-based line, zero-based character in UTF-16 units."""
+
+    line: int
+    character: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range(Wire):
+    """A span of a document; the end is exclusive."""
+
+    start: Position
+    end: Position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewHunk(Wire):
+    """One change that a person decides on; `range` is in the version that the proposal names."""
+
+    id: str
+    range: Range
+    old_text: str
+    new_text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewFile(Wire):
+    """The hunks of one file; `version` is the editor's, absent for a file that is not open."""
+
+    uri: str
+    kind: Literal["edit", "create"]
+    hunks: tuple[ReviewHunk, ...]
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewOpened(Wire):
+    """Edits wait for a person's decision."""
+
+    proposal: str
+    files: tuple[ReviewFile, ...]
+
+
+Outcome = Literal["landed", "notLanded", "unconfirmed", "conflict", "rejected", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HunkDecided(Wire):
+    """What became of one hunk; `text` is what landed where it differs from what was proposed."""
+
+    id: str
+    outcome: Outcome
+    text: str | None = None
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewDecided(Wire):
+    """Some or all hunks of a proposal are decided."""
+
+    proposal: str
+    hunks: tuple[HunkDecided, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditLanded(Wire):
+    """An edit was seen in the document; `range` is where `after` stands now."""
+
+    proposal: str
+    hunk: str
+    uri: str
+    range: Range
+    before: str
+    after: str
+    version: int | None = None
+
+
+# -- approvals -----------------------------------------------------------------------------------------------
+
+EffectKind = Literal["read", "edit", "command", "outside", "rights", "network"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect(Wire):
+    """What a call would touch; `detail` is for a person, `grant_key` names what a grant would cover."""
+
+    kind: EffectKind
+    detail: str
+    grant_key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalAsked(Wire):
+    """A tool call waits for a person's permission."""
+
+    id: str
+    tool_name: str
+    call_id: str
+    effects: tuple[Effect, ...]
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowed(Wire):
+    """The call may run: this once, or with all calls of the session that its `grant_keys` cover."""
+
+    kind: Literal["allowedOnce", "allowedSession"]
+    grant_keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused(Wire):
+    """The call may not run; the model reads the comment."""
+
+    kind: Literal["rejected", "cancelled", "unavailable"]
+    comment: str | None = None
+
+
+ApprovalOutcome: TypeAlias = Annotated[Allowed | Refused, Field(discriminator="kind")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalDecided(Wire):
+    """The permission was given or not; always the pair of an `ApprovalAsked`."""
+
+    id: str
+    outcome: ApprovalOutcome
+
+
+Mode = Literal["read-only", "ask", "auto-edit", "plan"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermissionPreset(Wire):
+    """The mode from here on."""
+
+    preset: Mode

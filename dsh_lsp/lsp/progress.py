@@ -1,0 +1,70 @@
+"""Progress: a turn as the work-done progress that every editor can show.
+
+Rules: the token is ours, unique and used once; nothing is sent for it before the client agreed to it; after that
+comes one begin and one end, whatever becomes of the turn, so that the client can forget the token.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from typing import Any, Final, Protocol
+
+from dsh_lsp.errors import EditorError
+from dsh_lsp.wire import JsonObject
+
+log = logging.getLogger(__name__)
+
+CREATE_TIMEOUT_S: Final = 5.0
+
+
+class ProgressWire(Protocol):
+    """The part of the connection that this module needs."""
+
+    async def request(self, method: str, params: JsonObject, *, timeout_s: float | None) -> Any:
+        """Ask the client; raises `EditorError`."""
+
+    def notify(self, method: str, params: Any | None = None) -> None:
+        """Tell the client; must arrive."""
+
+
+class TurnProgress:
+    """One turn's progress, only made for a client with the capability; forgotten by its owner when it has ended."""
+
+    def __init__(self, wire: ProgressWire) -> None:
+        self.token: Final = f"dsh-{uuid.uuid4().hex}"
+        self._wire = wire
+        self._begun = False
+        self._message = "starting"
+        self._ended: str | None = None
+
+    async def begin(self) -> None:
+        """Ask for the token and begin; a client that refuses or does not answer sees no progress."""
+        try:
+            await self._wire.request(
+                "window/workDoneProgress/create", {"token": self.token}, timeout_s=CREATE_TIMEOUT_S
+            )
+        except EditorError as error:
+            log.info("no progress: %s", error)
+            return
+        self._begun = True
+        self._tell({"kind": "begin", "title": "DSH", "cancellable": True, "message": self._message})
+        if self._ended is not None:  # the turn was faster than the answer; the client still waits for an end
+            self._tell({"kind": "end", "message": self._ended})
+
+    def report(self, message: str) -> None:
+        """Say what goes on."""
+        self._message = message
+        if self._begun and self._ended is None:
+            self._tell({"kind": "report", "message": message, "cancellable": True})
+
+    def end(self, message: str) -> None:
+        """End; further calls do nothing."""
+        if self._ended is not None:
+            return
+        self._ended = message
+        if self._begun:
+            self._tell({"kind": "end", "message": message})
+
+    def _tell(self, value: JsonObject) -> None:
+        self._wire.notify("$/progress", {"token": self.token, "value": value})
