@@ -164,7 +164,9 @@ class FakeEditor:
 
     # -- the client ------------------------------------------------------------------------------------------
 
-    async def start(self, options: Any, capabilities: types.ClientCapabilities, env: dict[str, str]) -> None:
+    async def start(
+        self, options: Any, capabilities: types.ClientCapabilities, env: dict[str, str], name: str
+    ) -> None:
         self.client = client = make_test_lsp_client()
         for method in ("$/progress", "window/showMessage", "textDocument/publishDiagnostics"):
             client.protocol.fm.features.pop(method)  # ours replace them; theirs know no payload of our events
@@ -178,7 +180,7 @@ class FakeEditor:
                     capabilities=capabilities,
                     root_uri=self.root.as_uri(),
                     initialization_options=options,
-                    client_info=types.ClientInfo(name="fake-editor"),
+                    client_info=types.ClientInfo(name=name),
                 )
             ),
             WAIT_S,
@@ -266,6 +268,7 @@ async def fake_editor(
     dsh: dict[str, Any] | None = None,
     key: str | None = "sk-test-secret",
     options: dict[str, Any] | None = None,
+    client_name: str = "fake-editor",
     **manners: Any,
 ) -> AsyncIterator[FakeEditor]:
     """Start the server in a project; `profile` borrows a real editor's capabilities."""
@@ -285,7 +288,7 @@ async def fake_editor(
         "sessions": {"directory": str(state)},
         **(options or {}),
     }
-    await editor.start(settings, capabilities, env)
+    await editor.start(settings, capabilities, env, client_name)
     try:
         yield editor
         await asyncio.wait_for(editor.client.shutdown_session(), WAIT_S)
