@@ -341,3 +341,30 @@ def test_without_a_key_a_followup_names_the_variable_and_the_server_lives_on(tmp
         assert desk.run("dsh.status")["state"] == "idle"
         assert desk.model.requests == []
         assert desk.neovim.lua(f"{CLIENT} return client ~= nil and not client:is_stopped()")
+
+
+# Approvals
+
+
+def test_keys_that_fall_while_an_approval_waits_reach_the_buffer_and_decide_nothing(desk: Desk) -> None:
+    neovim, model = desk.neovim, desk.model
+    outside = desk.root.parent / f"{desk.root.name}-outside.txt"
+    outside.write_text("far away\n")
+    model.script(answer("", calls=[("read_file", {"path": str(outside)})]), DONE)
+    try:
+        desk.run("dsh.followup", text="Read it.")
+        wait_for(lambda: desk.run("dsh.status")["state"] == "waiting", "the approval waits")
+        assert desk.run("dsh.status")["waitingFor"] == "approval"
+        neovim.keys("ggO")
+        text = "# y n 1 2 3 <yes> ok "
+        neovim.type(text, pause_s=uneven)
+        neovim.keys("<CR><CR><Esc>")
+        wait_for(lambda: neovim.text().startswith(text), "every key is in the buffer")
+        assert not neovim.mode()["blocking"]
+        assert desk.run("dsh.status")["state"] == "waiting"
+        assert len(model.requests) == 1
+        desk.act(f"DSH: Allow once: read_file, read {outside}")
+        assert "far away" in desk.tool_result(2)
+        assert desk.wait_for_turns(1) == "done"
+    finally:
+        outside.unlink()
