@@ -208,6 +208,16 @@ class InboxSpliced(Wire):
     outcome: Literal["canceled", "restored"] | None = None
 
 
+# -- the session ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionTitle(Wire):
+    """The session's name from here on."""
+
+    title: str
+
+
 # -- plugins --------------------------------------------------------------------------------------------------
 
 
@@ -246,6 +256,7 @@ EventData: TypeAlias = (
     | ApprovalAsked
     | ApprovalDecided
     | PermissionPreset
+    | SessionTitle
     | PluginEvent
 )
 
@@ -269,6 +280,7 @@ TAGS: dict[type[EventData], str] = {
     ApprovalAsked: "approval/asked",
     ApprovalDecided: "approval/decided",
     PermissionPreset: "permission/preset",
+    SessionTitle: "session/title",
 }
 CLASSES: dict[str, type[EventData]] = {tag: cls for cls, tag in TAGS.items()}
 

@@ -35,12 +35,16 @@ from dsh_lsp.wire import JsonObject, Wire, json_copy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionHeader(Wire):
-    """What is fixed for a session's life; `created_at` is milliseconds since 1970, `cwd` an absolute path."""
+    """What is fixed for a session's life; `created_at` is milliseconds since 1970, `cwd` an absolute path.
+
+    `parent_session` is the session that it was forked from.
+    """
 
     id: str
     created_at: int
     cwd: str
     version: int = 0
+    parent_session: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
