@@ -6,11 +6,12 @@ Rules: heavy modules are imported here, after the editor has its answer to `init
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import anyio.to_thread
 from anyio.abc import TaskGroup
 from pydantic import Field
 
@@ -21,6 +22,7 @@ from dsh_lsp.agent.prompt import SystemPrompt
 from dsh_lsp.agent.request import AgentOptions
 from dsh_lsp.agent.snapshot import RuntimeContext
 from dsh_lsp.errors import ConfigError, LlmError
+from dsh_lsp.events import LogEvent, RequestHeaderLogged
 from dsh_lsp.llm.adapter import Adapter, Llm
 from dsh_lsp.messages import CallConfig
 from dsh_lsp.plugin import Context
@@ -28,7 +30,9 @@ from dsh_lsp.plugin_host import PluginEntry, PluginHost
 from dsh_lsp.plugins import approval, limits, persona, repeat, spill, timeout, toolbox
 from dsh_lsp.plugins.limits import Settings as LimitSettings
 from dsh_lsp.session.log import SessionHeader, SessionLog, wall_clock_ms
-from dsh_lsp.session.store import SessionStore, state_directory
+from dsh_lsp.session.repair import closers
+from dsh_lsp.session.store import SessionStore, read_session, state_directory
+from dsh_lsp.session.summary import Summary, SummaryFold
 from dsh_lsp.settings import SettingsModel
 from dsh_lsp.tools.approvals import Approvals
 from dsh_lsp.tools.registry import ToolRegistry
@@ -92,6 +96,11 @@ class Session:
         """The session's id."""
         return self.log.header.id
 
+    async def close(self) -> None:
+        """Put all on disk and undo what was registered; the agent rests by now."""
+        await self.store.settle()
+        self.context.scope.close()
+
     def check_ready(self) -> None:
         """Refuse input that no model could answer.
 
@@ -133,6 +142,66 @@ def build_adapter(settings: ModelSettings, environ: Mapping[str, str] = os.envir
     return DeepSeekAdapter(endpoint, environ=environ)
 
 
+def sessions_folder(settings: Settings) -> Path:
+    """Where sessions live."""
+    return Path(settings.sessions.directory) if settings.sessions.directory else state_directory() / "sessions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """A session's log and the file that follows it."""
+
+    log: SessionLog
+    store: SessionStore
+
+
+def new_log(settings: Settings, root: Path, *, parent: str | None = None, events: Sequence[LogEvent] = ()) -> Stored:
+    """Begin a session whose file appears with its first input; a fork begins with the events of its parent."""
+    header = SessionHeader(id=new_id(), created_at=wall_clock_ms(), cwd=str(root), parent_session=parent)
+    log = SessionLog(header, events=events)
+    return Stored(log=log, store=SessionStore.create(sessions_folder(settings), log))
+
+
+async def resume_log(path: Path) -> Stored:
+    """Go on with a stored session; a turn that its last writer left open is closed.
+
+    Raises:
+        SessionError: `LOG_NOT_READABLE`.
+    """
+    header, events = await anyio.to_thread.run_sync(read_session, path)
+    log = SessionLog(header, events=[*events, *closers(events)])
+    return Stored(log=log, store=SessionStore.resume(path, log, written=len(events)))
+
+
+def summarize(path: Path) -> Summary:
+    """Read what a list shows of a session from its log.
+
+    Raises:
+        SessionError: `LOG_NOT_READABLE`.
+    """
+    header, events = read_session(path)
+    fold = SummaryFold(header)
+    for event in events:
+        fold.add(event)
+    return fold.take()
+
+
+def options_for(settings: Settings, log: SessionLog) -> AgentOptions:
+    """The route of a session: the one that its log names, else the one of the settings."""
+    model = settings.model
+    provider, name = model.provider, model.name
+    for event in log:
+        if isinstance(event.data, RequestHeaderLogged):
+            provider, name = event.data.header.config.provider, event.data.header.config.model  # type: ignore[assignment]
+    return AgentOptions(
+        provider=provider,
+        model=name,
+        reasoning_effort=model.reasoning_effort,
+        max_tokens=model.max_tokens,
+        max_parallel_tool_calls=settings.max_parallel_tool_calls,
+    )
+
+
 def open_session(
     settings: Settings,
     *,
@@ -141,25 +210,18 @@ def open_session(
     hooks: AgentHooks,
     tasks: TaskGroup,
     workspace_of: Callable[[SessionLog], Workspace],
+    stored: Stored | None = None,
 ) -> Session:
-    """Create a session whose file appears with its first input."""
-    log = SessionLog(SessionHeader(id=new_id(), created_at=wall_clock_ms(), cwd=str(root)))
-    directory = Path(settings.sessions.directory) if settings.sessions.directory else state_directory() / "sessions"
-    store = SessionStore.create(directory, log)
+    """Build a session's runtime over its log, or over that of a new session."""
+    stored = stored or new_log(settings, root)
+    log, store = stored.log, stored.store
     context = Context()
     registry, prompt = ToolRegistry(), SystemPrompt()
     prompt.define("cwd", str(root))
     context.provide(ToolRegistry, registry)
     context.provide(SystemPrompt, prompt)
     context.provide(Workspace, workspace_of(log))
-    model = settings.model
-    options = AgentOptions(
-        provider=model.provider,
-        model=model.name,
-        reasoning_effort=model.reasoning_effort,
-        max_tokens=model.max_tokens,
-        max_parallel_tool_calls=settings.max_parallel_tool_calls,
-    )
+    options = options_for(settings, log)
     agent = Agent(
         AgentParts(
             log=log,
@@ -180,7 +242,7 @@ def open_session(
     context.provide(RuntimeContext, agent.context)
     context.provide(Approvals, agent.approvals)
     context.provide(Modes, modes)
-    context.provide(Spills, Spills(directory / f"{log.header.id}.outputs"))
+    context.provide(Spills, Spills(store.path.with_suffix(".outputs")))
     context.provide(TaskGroup, tasks)
     for plugin, plugin_settings in (
         (persona, None),

@@ -85,6 +85,7 @@ class ChatClient:
         self._settings = settings
         self._advice = advice
         self._client: httpx.AsyncClient | None = None
+        self._url: httpx.URL  # whole and parsed, since a client takes long to join it to a base for each request
         self._opening = anyio.Lock()
 
     async def aclose(self) -> None:
@@ -149,9 +150,7 @@ class ChatClient:
         client = await self._open_client()
         headers = {"Authorization": f"Bearer {key.get_secret_value()}", "Content-Type": "application/json"}
         try:
-            async with client.stream(
-                "POST", "/chat/completions", content=dump_body(body), headers=headers
-            ) as response:
+            async with client.stream("POST", self._url, content=dump_body(body), headers=headers) as response:
                 if not response.is_success:
                     raise LlmError(await self._refusal(response))
                 async with (
@@ -227,8 +226,8 @@ class ChatClient:
         import httpx
 
         settings = self._settings
+        self._url = httpx.URL(f"{settings.base_url}/chat/completions")
         return httpx.AsyncClient(
-            base_url=settings.base_url,
             headers={
                 "User-Agent": f"dsh-lsp/{dsh_lsp.__version__}",
                 "Accept": "text/event-stream, application/json",

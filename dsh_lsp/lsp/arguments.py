@@ -83,6 +83,50 @@ class InboxEdit(InboxRemove):
     text: str = Field(min_length=1)
 
 
+class SessionNew(Arguments):
+    """Begin a session, in another folder than the connection's where `root` names one."""
+
+    title: str | None = Field(default=None, min_length=1)
+    root: str | None = None
+
+
+class SessionNamed(Arguments):
+    """One session."""
+
+    session: str
+
+
+class SessionOpen(SessionNamed):
+    """Go on with a session; events up to and with `after` are known already."""
+
+    after: int = Field(default=-1, ge=-1)
+
+
+class SessionList(Arguments):
+    """The sessions of a workspace, or of all."""
+
+    root: str | None = None
+    limit: int | None = Field(default=None, gt=0)
+
+
+class SessionFork(OfSession):
+    """Begin a session with the history of another one, up to the end of a turn."""
+
+    turn: int | None = Field(default=None, gt=0)
+
+
+class SessionRename(SessionNamed):
+    """Give a session another title."""
+
+    title: str = Field(min_length=1)
+
+
+class SessionExport(SessionNamed):
+    """Write a session out."""
+
+    format: Literal["markdown", "jsonl"]
+
+
 class ModeSet(OfSession):
     """Say what the agent may do without asking."""
 

@@ -27,13 +27,21 @@ from dsh_lsp.lsp.arguments import (
     ReviewAccept,
     ReviewReject,
     Say,
+    SessionExport,
+    SessionFork,
+    SessionList,
+    SessionNamed,
+    SessionNew,
+    SessionOpen,
+    SessionRename,
 )
 from dsh_lsp.messages import TextBlock, UserMessage
 from dsh_lsp.plugin_host import join_reports
 from dsh_lsp.wire import JsonObject, encode
 
 if TYPE_CHECKING:
-    from dsh_lsp.lsp.runtime import LiveSession, Runtime
+    from dsh_lsp.lsp.runtime import Runtime
+    from dsh_lsp.lsp.sessions import LiveSession
 
 USER = Cause(kind="user")
 
@@ -42,7 +50,7 @@ USER = Cause(kind="user")
 
 async def followup(runtime: Runtime, args: Followup) -> JsonObject:
     """Open a turn of its own."""
-    live = runtime.live(args.session)
+    live = runtime.sessions.get(args.session)
     live.session.check_ready()
     message = runtime.message(live, args)
     watch = TurnWatch(message) if args.wait else None
@@ -58,7 +66,7 @@ async def followup(runtime: Runtime, args: Followup) -> JsonObject:
 
 async def steer(runtime: Runtime, args: Say) -> JsonObject:
     """Join the running turn at its next step."""
-    live = runtime.live(args.session)
+    live = runtime.sessions.get(args.session)
     live.session.check_ready()
     message = runtime.message(live, args)
     live.session.agent.steer(message)
@@ -67,7 +75,7 @@ async def steer(runtime: Runtime, args: Say) -> JsonObject:
 
 async def inject(runtime: Runtime, args: Say) -> JsonObject:
     """Leave context for the next step."""
-    live = runtime.live(args.session)
+    live = runtime.sessions.get(args.session)
     message = runtime.message(live, args)
     live.session.agent.inject(message)
     return await _accepted(live, message)
@@ -125,13 +133,13 @@ async def _outcome(live: LiveSession, watch: TurnWatch) -> JsonObject:
 
 async def cancel(runtime: Runtime, args: Cancel) -> JsonObject:
     """Stop the running turn."""
-    met = runtime.live(args.session).session.agent.cancel(USER, keep_inbox=args.keep_inbox)
+    met = runtime.sessions.get(args.session).session.agent.cancel(USER, keep_inbox=args.keep_inbox)
     return encode(met)
 
 
 async def retry(runtime: Runtime, args: OfSession) -> JsonObject:
     """Run again what a failed or cancelled turn still owes."""
-    live = runtime.live(args.session)
+    live = runtime.sessions.get(args.session)
     live.session.check_ready()
     try:
         live.session.agent.retry()
@@ -143,12 +151,12 @@ async def retry(runtime: Runtime, args: OfSession) -> JsonObject:
 
 async def status(runtime: Runtime, args: OfSession) -> JsonObject:
     """How the session stands."""
-    return runtime.live(args.session).feed.status()
+    return runtime.sessions.get(args.session).feed.status()
 
 
 async def inbox_list(runtime: Runtime, args: OfSession) -> JsonObject:
     """What waits, oldest first."""
-    inbox = runtime.live(args.session).session.agent.inbox
+    inbox = runtime.sessions.get(args.session).session.agent.inbox
     return {
         name: [{"message": message.id, "text": message.text} for message in messages]
         for name, messages in (("nextTurn", inbox.next_turn), ("nextStep", inbox.next_step))
@@ -157,7 +165,7 @@ async def inbox_list(runtime: Runtime, args: OfSession) -> JsonObject:
 
 async def inbox_edit(runtime: Runtime, args: InboxEdit) -> JsonObject:
     """Give a waiting message other words."""
-    inbox = runtime.live(args.session).session.agent.inbox
+    inbox = runtime.sessions.get(args.session).session.agent.inbox
     waiting = next((m for m in (*inbox.next_turn, *inbox.next_step) if m.id == args.message), None)
     if waiting is None:
         raise _too_late(args.message)
@@ -167,21 +175,21 @@ async def inbox_edit(runtime: Runtime, args: InboxEdit) -> JsonObject:
 
 async def inbox_remove(runtime: Runtime, args: InboxRemove) -> JsonObject:
     """Drop a waiting message."""
-    if not runtime.live(args.session).session.agent.inbox.remove(args.message):
+    if not runtime.sessions.get(args.session).session.agent.inbox.remove(args.message):
         raise _too_late(args.message)
     return await _inbox_changed(runtime, args)
 
 
 async def inbox_resume(runtime: Runtime, args: OfSession) -> JsonObject:
     """Run what waits."""
-    live = runtime.live(args.session)
+    live = runtime.sessions.get(args.session)
     live.session.check_ready()
     live.session.agent.resume()
     return await _inbox_changed(runtime, args)
 
 
 async def _inbox_changed(runtime: Runtime, args: OfSession) -> JsonObject:
-    live = runtime.live(args.session)
+    live = runtime.sessions.get(args.session)
     await live.session.store.flush()
     live.feed.touch_status()
     return await inbox_list(runtime, args)
@@ -191,12 +199,59 @@ def _too_late(message: str) -> SessionError:
     return SessionError(f"message {message} does not wait any more", code="ALREADY_CLAIMED")
 
 
+# -- sessions ----------------------------------------------------------------------------------------------------
+
+
+async def session_new(runtime: Runtime, args: SessionNew) -> JsonObject:
+    """Begin a session."""
+    live = runtime.sessions.new(root=args.root)
+    if args.title is not None:
+        live = await runtime.sessions.rename(live.id, args.title)
+    return encode(live.summary.take())
+
+
+async def session_open(runtime: Runtime, args: SessionOpen) -> JsonObject:
+    """Go on with a session; its events come before the answer."""
+    live = await runtime.sessions.open(args.session)
+    last_seq = await live.feed.replay(after=args.after)
+    live.feed.touch_status()
+    return {"summary": encode(live.summary.take()), "lastSeq": last_seq}
+
+
+async def session_list(runtime: Runtime, args: SessionList) -> JsonObject:
+    """The sessions, newest first."""
+    return {"sessions": [encode(found) for found in await runtime.sessions.list(root=args.root, limit=args.limit)]}
+
+
+async def session_fork(runtime: Runtime, args: SessionFork) -> JsonObject:
+    """Begin a session with the history of another one."""
+    live = await runtime.sessions.fork(args.session, args.turn)
+    return encode(live.summary.take())
+
+
+async def session_rename(runtime: Runtime, args: SessionRename) -> JsonObject:
+    """Give a session another title."""
+    live = await runtime.sessions.rename(args.session, args.title)
+    return encode(live.summary.take())
+
+
+async def session_delete(runtime: Runtime, args: SessionNamed) -> JsonObject:
+    """Throw a session away."""
+    await runtime.sessions.delete(args.session)
+    return {}
+
+
+async def session_export(runtime: Runtime, args: SessionExport) -> JsonObject:
+    """Write a session out."""
+    return {"text": await runtime.sessions.export(args.session, args.format)}
+
+
 # -- decisions ---------------------------------------------------------------------------------------------------
 
 
 async def mode_set(runtime: Runtime, args: ModeSet) -> JsonObject:
     """Say what the agent may do without asking."""
-    live = runtime.live(args.session)
+    live = runtime.sessions.get(args.session)
     live.session.modes.set(args.mode)
     await live.session.store.flush()
     live.feed.touch_status()
@@ -205,7 +260,7 @@ async def mode_set(runtime: Runtime, args: ModeSet) -> JsonObject:
 
 async def approve(runtime: Runtime, args: Approve) -> JsonObject:
     """Decide on a tool call, or raise the editor's own prompt for it."""
-    desk = runtime.live(args.session).approvals
+    desk = runtime.sessions.get(args.session).approvals
     if args.decision is None:
         desk.prompt(args.approval)
     else:
@@ -215,25 +270,32 @@ async def approve(runtime: Runtime, args: Approve) -> JsonObject:
 
 async def review_list(runtime: Runtime, args: OfSession) -> JsonObject:
     """The hunks that wait, with their places as they are now."""
-    files = runtime.live(args.session).reviews.pending_files()
+    files = runtime.sessions.get(args.session).reviews.pending_files()
     return {"files": [{"proposal": proposal, **encode(file)} for proposal, file in files]}
 
 
 async def review_accept(runtime: Runtime, args: ReviewAccept) -> JsonObject:
     """Accept hunks."""
-    reviews = runtime.live(args.session).reviews
+    reviews = runtime.sessions.get(args.session).reviews
     return {"left": reviews.accept(args.hunks, uri=args.uri, edited=args.edited)}
 
 
 async def review_reject(runtime: Runtime, args: ReviewReject) -> JsonObject:
     """Reject hunks."""
-    reviews = runtime.live(args.session).reviews
+    reviews = runtime.sessions.get(args.session).reviews
     return {"left": reviews.reject(args.hunks, uri=args.uri, comment=args.comment)}
 
 
 async def plugins_reload(runtime: Runtime, args: PluginsReload) -> JsonObject:
     """Load plugins again from where they came."""
-    return encode(join_reports([await live.session.plugins.reload(args.name) for live in runtime.all_live()]))
+    return encode(
+        join_reports(
+            [
+                await live.session.plugins.reload(args.name)
+                for live in runtime.sessions.all() or [runtime.sessions.get(None)]
+            ]
+        )
+    )
 
 
 RUN: dict[str, Callable[[Runtime, Any], Awaitable[JsonObject]]] = {
@@ -247,6 +309,13 @@ RUN: dict[str, Callable[[Runtime, Any], Awaitable[JsonObject]]] = {
     "dsh.inbox.remove": inbox_remove,
     "dsh.inbox.resume": inbox_resume,
     "dsh.status": status,
+    "dsh.session.new": session_new,
+    "dsh.session.open": session_open,
+    "dsh.session.list": session_list,
+    "dsh.session.fork": session_fork,
+    "dsh.session.rename": session_rename,
+    "dsh.session.delete": session_delete,
+    "dsh.session.export": session_export,
     "dsh.mode.set": mode_set,
     "dsh.approve": approve,
     "dsh.review.list": review_list,

@@ -21,7 +21,7 @@ from typing import Final
 
 from dsh_lsp.llm import demo_script as script
 from dsh_lsp.lsp.demo_client import DemoClient, DemoError
-from dsh_lsp.lsp.demo_screen import Screen
+from dsh_lsp.lsp.demo_screen import DemoScreen
 from dsh_lsp.lsp.protocol import REVIEW
 from dsh_lsp.wire import JsonObject, loads
 
@@ -41,7 +41,7 @@ def run_demo(*, rejects: bool, fast: bool, lies: bool = False, server: Sequence[
 
     With `rejects` the edit is declined; with `lies` the demo's editor claims to apply it and does not.
     """
-    screen = Screen.on(sys.stdout, os.environ)
+    screen = DemoScreen.on(sys.stdout, os.environ)
     try:
         return asyncio.run(_play(screen, _Wishes(rejects=rejects, fast=fast, lies=lies, server=tuple(server))))
     except DemoError as error:
@@ -94,7 +94,7 @@ class SuiteRun:
         return self.code != 0 and re.search(r"^FAILED \(failures=", self.output, re.MULTILINE) is not None
 
 
-async def _play(screen: Screen, wishes: _Wishes) -> int:
+async def _play(screen: DemoScreen, wishes: _Wishes) -> int:
     _heed_signals()
     with TemporaryDirectory(prefix="dsh-demo-", ignore_cleanup_errors=True) as temporary:
         project = _make_project(Path(temporary))
@@ -158,7 +158,7 @@ async def _run_tests(project: Path) -> SuiteRun:
 class _Story:
     """One question and what comes of it, told from what the server sends."""
 
-    screen: Screen
+    screen: DemoScreen
     client: DemoClient
     project: Path
     wishes: _Wishes
@@ -295,7 +295,7 @@ def _read_log(sessions: Path) -> list[str]:
 
 
 def _tell_ending(
-    screen: Screen, wishes: _Wishes, before: SuiteRun, after: SuiteRun | None, outcomes: list[str], project: Path
+    screen: DemoScreen, wishes: _Wishes, before: SuiteRun, after: SuiteRun | None, outcomes: list[str], project: Path
 ) -> int:
     """Judge by the tests, the file and the log; say it, and return the exit code."""
     untouched = (project / "calc.py").read_bytes() == script.FILES["calc.py"].encode()

@@ -43,6 +43,7 @@ from dsh_lsp.wire import JsonObject, encode
 
 log = logging.getLogger(__name__)
 
+REPLAY_BATCH = 64
 JOIN_S = 0.03  # live frames of a block are joined over this time
 
 
@@ -57,6 +58,9 @@ class Wire(Protocol):
 
     def notify_live(self, method: str, params: Any) -> bool:
         """Tell the client unless it reads too slowly."""
+
+    async def drain(self) -> None:
+        """Wait until the client has read most of what was sent."""
 
 
 class Feed:
@@ -107,14 +111,22 @@ class Feed:
         if isinstance(event.data, AssistantChunk):
             return
         self._flush_frames()
-        row = encode_event(event)
-        value: JsonObject = {"seq": row["seq"], "time": row["time"], "type": row["type"], "data": row["data"]}
         card = self._card(event)
-        if card is not None:
-            value["card"] = encode(card)
-        self._send(value)
+        if self._token is not None:
+            self._send(_value_of(event, card))
         self._show_progress(event, card)
         self.touch_status()
+
+    async def replay(self, *, after: int) -> int:
+        """Send the events after a `seq` again, chunks left out; the `seq` of the last one there is."""
+        events = [event for event in self._session.log[after + 1 :] if not isinstance(event.data, AssistantChunk)]
+        for number, event in enumerate(events):
+            card = self._card(event)
+            if self._token is not None:
+                self._send(_value_of(event, card))
+            if number % REPLAY_BATCH == 0:
+                await self._wire.drain()  # a long session must not become one heap in memory
+        return len(self._session.log) - 1
 
     def _send(self, value: JsonObject, *, live: bool = False) -> None:
         if self._token is None:
@@ -242,6 +254,15 @@ class Feed:
         if self._progress is not None:
             self._progress.end("closed")
             self._progress = None
+
+
+def _value_of(event: LogEvent, card: Card | None) -> JsonObject:
+    """An event as the stream carries it."""
+    row = encode_event(event)
+    value: JsonObject = {"seq": row["seq"], "time": row["time"], "type": row["type"], "data": row["data"]}
+    if card is not None:
+        value["card"] = encode(card)
+    return value
 
 
 @dataclass(slots=True)

@@ -37,6 +37,7 @@ WATCH_S: Final = 2.0
 FLUSH_S: Final = 1.0
 STDERR_S: Final = 0.3
 INPUT_PAUSE_BYTES: Final = 8 << 20
+THREAD_SWITCH_S: Final = 0.0005  # a busy loop would else keep reader and writer waiting for 5 ms each
 
 
 class Ending:
@@ -96,6 +97,7 @@ async def serve(server: HostServer, descriptors: Descriptors | None = None) -> i
     Raises:
         ExceptionGroup: a task that was started in `server.task_group` crashed.
     """
+    sys.setswitchinterval(THREAD_SWITCH_S)
     protocol, loop = server.protocol, asyncio.get_running_loop()
     ending = Ending(loop)
     claimed = descriptors or claim_descriptors()

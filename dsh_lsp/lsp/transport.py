@@ -130,6 +130,8 @@ class FrameWriter:
 
     async def drain(self) -> None:
         """Wait, if the buffer is above the high-water mark, until it is below the low one or nobody reads."""
+        if self._pending_bytes <= HIGH_WATER_BYTES:
+            return
         with self._changed:
             if self._pending_bytes <= HIGH_WATER_BYTES or self._broken or self._closed:
                 return

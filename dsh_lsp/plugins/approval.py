@@ -1,11 +1,13 @@
 """Approval: which effects of a tool call run, are asked for, or are refused, by the session's mode.
 
-Edits inside the workspace are reviewed hunk by hunk, so `ask` lets them through to their review.
+Rules: edits inside the workspace are reviewed hunk by hunk, so `ask` lets them through to their review; nobody is
+asked for what somebody denies; a listener that wants to ask too is asked along.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 from dsh_lsp.agent.hooks import AgentHooks
@@ -15,11 +17,10 @@ from dsh_lsp.decisions import Effect, EffectKind, Mode
 from dsh_lsp.plugin import Context
 from dsh_lsp.tools.approvals import Approvals
 from dsh_lsp.tools.pipeline import Allow, Ask, Denied, InvalidArgumentsError, Verdict, validate
-from dsh_lsp.tools.registry import ToolRegistry
 from dsh_lsp.tools.tool import Execution
 
 name = "approval"
-inject = (AgentHooks, ToolRegistry, Modes, Approvals)
+inject = (AgentHooks, Modes, Approvals)
 
 Rule = Literal["allow", "ask", "deny"]
 
@@ -54,10 +55,10 @@ user, who switches the mode when they want it carried out.
 
 def apply(ctx: Context, _settings: Any) -> None:
     """Judge each call before it runs, and tell the model of plan mode."""
-    hooks, tools, modes, approvals = ctx.get(AgentHooks), ctx.get(ToolRegistry), ctx.get(Modes), ctx.get(Approvals)
+    hooks, modes, approvals = ctx.get(AgentHooks), ctx.get(Modes), ctx.get(Approvals)
 
     async def judge(execution: Execution, call_next: Callable[[Execution], Awaitable[Verdict]]) -> Verdict:
-        tool = tools.get(execution.name)
+        tool = execution.tool
         if tool is None:
             return await call_next(execution)  # the body says that it is unknown
         try:
@@ -65,10 +66,7 @@ def apply(ctx: Context, _settings: Any) -> None:
         except InvalidArgumentsError:
             return await call_next(execution)  # the body lists what is wrong
         mine = decide(modes.current, effects, approvals.granted())
-        if not isinstance(mine, Allow):
-            return mine
-        others = await call_next(execution)
-        return Allow(mine.approved | others.approved) if isinstance(others, Allow) else others
+        return mine if isinstance(mine, Denied) else joined(mine, await call_next(execution))
 
     async def explain(assembly: Assembly, call_next: Callable[[Assembly], Awaitable[Assembly]]) -> Assembly:
         assembly = await call_next(assembly)
@@ -81,7 +79,7 @@ def apply(ctx: Context, _settings: Any) -> None:
     ctx.listen(hooks.assemble, explain)
 
 
-def decide(mode: Mode, effects: list[Effect], granted: frozenset[str]) -> Verdict:
+def decide(mode: Mode, effects: list[Effect], granted: frozenset[str]) -> Allow | Denied | Ask:
     """Judge a call's effects: one that is refused refuses the call, those to ask for are asked together."""
     rules = TABLE[mode]
     refused = next((effect for effect in effects if rules[effect.kind] == "deny"), None)
@@ -89,6 +87,18 @@ def decide(mode: Mode, effects: list[Effect], granted: frozenset[str]) -> Verdic
         return Denied(f"in {mode} mode the agent may not do this: {refused.kind} {refused.detail}")
     guarded = [effect for effect in effects if rules[effect.kind] == "ask"]
     open_effects = tuple(effect for effect in guarded if effect.grant_key not in granted)
-    if open_effects:
-        return Ask(open_effects)
-    return Allow(frozenset(effect.kind for effect in guarded))
+    approved = frozenset(effect.kind for effect in guarded if effect not in open_effects)
+    return Ask(open_effects, approved=approved) if open_effects else Allow(approved)
+
+
+def joined(mine: Allow | Ask, others: Verdict) -> Verdict:
+    """Both verdicts on one call as one: what one of them asks for is asked, what one denies is denied."""
+    match mine, others:
+        case Ask(), Ask():
+            effects = mine.effects + tuple(effect for effect in others.effects if effect not in mine.effects)
+            return Ask(effects, reason=others.reason, approved=mine.approved | others.approved)
+        case Allow(), Allow():
+            return Allow(mine.approved | others.approved)
+        case (Ask() as ask, Allow() as allow) | (Allow() as allow, Ask() as ask):
+            return replace(ask, approved=ask.approved | allow.approved)
+    return others

@@ -17,11 +17,11 @@ from dsh_lsp.abort import Cause
 from dsh_lsp.agent.driver import Agent
 from dsh_lsp.agent.hooks import AgentHooks
 from dsh_lsp.decisions import ApprovalAsked, ApprovalDecided, ReviewDecided, ReviewOpened
-from dsh_lsp.events import LogEvent, TurnStart
+from dsh_lsp.events import LogEvent, TurnEnd, TurnStart
 from dsh_lsp.plugin import Context
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.settings import SettingsModel
-from dsh_lsp.tools.pipeline import Outcome
+from dsh_lsp.tools.outcome import Outcome
 from dsh_lsp.tools.tool import Execution
 
 name = "limits"
@@ -94,18 +94,30 @@ def apply(ctx: Context, settings: Any) -> None:
         if payload[0].step >= limits.steps and not payload[0].signal.aborted:
             stop(f"the turn reached its limit of {limits.steps} steps")
 
-    async def clock(limit_s: float, turn: int) -> None:
-        while agent.turn == turn and log.state.turn_open:
-            left = limit_s - watch.seconds()
-            if left <= 0:
-                stop(f"the turn reached its limit of {limit_s:g} seconds")
-                return
-            await anyio.sleep(max(0.01, left))
+    timer = anyio.CancelScope()
+
+    async def clock(limit_s: float, scope: anyio.CancelScope) -> None:
+        with scope:
+            while True:
+                left = limit_s - watch.seconds()
+                if left <= 0:
+                    break
+                await anyio.sleep(max(0.01, left))
+            stop(f"the turn reached its limit of {limit_s:g} seconds")
 
     def on_event(event: LogEvent) -> None:
+        nonlocal timer
         watch.note(event)
         if isinstance(event.data, TurnStart) and limits.seconds is not None:
-            tasks.start_soon(clock, limits.seconds, event.data.turn)
+            timer = anyio.CancelScope()
+            tasks.start_soon(clock, limits.seconds, timer)
+        elif isinstance(event.data, TurnEnd):
+            end_timer()
 
     ctx.listen(hooks.tools.result, after_tool)
     ctx.listen(log.appended, on_event)
+
+    def end_timer() -> None:
+        timer.cancel()
+
+    ctx.own(end_timer)

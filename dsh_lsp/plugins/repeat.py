@@ -14,7 +14,8 @@ from dsh_lsp.agent.hooks import AgentHooks, Enter, PreStep, Reject
 from dsh_lsp.messages import PluginSource, TextBlock, UserMessage, UserSource
 from dsh_lsp.plugin import Context
 from dsh_lsp.settings import SettingsModel
-from dsh_lsp.tools.pipeline import Accept, Block, Outcome
+from dsh_lsp.tools.outcome import Outcome
+from dsh_lsp.tools.pipeline import Accept, Block
 from dsh_lsp.tools.tool import Execution
 from dsh_lsp.wire import JsonObject
 
@@ -43,11 +44,12 @@ def apply(ctx: Context, settings: Any) -> None:
         call_next: Callable[[tuple[Execution, Outcome]], Awaitable[Accept | Block]],
     ) -> Accept | Block:
         nonlocal last, count
-        verdict = await call_next(payload)
         execution = payload[0]
         call = (execution.name, canonical(execution.arguments))
         count = count + 1 if call == last else 1
-        last = call
+        last, mine = call, count
+        verdict = await call_next(payload)
+        count = mine
         if count >= limits.stop_at:
             agent.cancel(Cause(kind="hook", reason=f"the model made the same call {count} times: {call[0]}"))
         elif count in limits.remind_at:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from pydantic import Field
@@ -10,7 +11,8 @@ from pydantic import Field
 from dsh_lsp.agent.hooks import AgentHooks
 from dsh_lsp.plugin import Context
 from dsh_lsp.settings import SettingsModel
-from dsh_lsp.tools.pipeline import Accept, Block, Outcome
+from dsh_lsp.tools.outcome import Outcome
+from dsh_lsp.tools.pipeline import Accept, Block
 from dsh_lsp.tools.spills import Spills
 from dsh_lsp.tools.tool import Execution
 
@@ -37,17 +39,22 @@ def apply(ctx: Context, settings: Any) -> None:
     ) -> Accept | Block:
         execution, outcome = payload
         verdict = await call_next(payload)
-        if isinstance(verdict, Block) or verdict.output is not None or execution.name in PAGED:
+        if not isinstance(verdict, Accept) or execution.name in PAGED:
             return verdict
         text = outcome.text if verdict.text is None else verdict.text
-        if len(text) <= limit:
+        if verdict.output is not None:
+            text = verdict.output.text
+        if not isinstance(text, str) or len(text) <= limit:
             return verdict
         try:
             kept = await spills.keep(text)
         except OSError as error:
             ctx.log.warning("a large result stays whole: %s", error)
             return verdict
-        return Accept(text=shortened(text, kept, limit), contexts=verdict.contexts)
+        short = shortened(text, kept, limit)
+        if verdict.output is not None:
+            return replace(verdict, output=replace(verdict.output, text=short))
+        return replace(verdict, text=short)
 
     ctx.listen(ctx.get(AgentHooks).tools.post_execute, judge)
 

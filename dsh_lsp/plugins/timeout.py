@@ -15,20 +15,18 @@ from dsh_lsp.abort import AbortSignal, Cause
 from dsh_lsp.agent.hooks import AgentHooks
 from dsh_lsp.events import ToolFailure
 from dsh_lsp.plugin import Context
-from dsh_lsp.tools.pipeline import Outcome
-from dsh_lsp.tools.registry import ToolRegistry
+from dsh_lsp.tools.outcome import Outcome
 from dsh_lsp.tools.tool import Execution
 
 name = "timeout"
-inject = (AgentHooks, ToolRegistry)
+inject = (AgentHooks,)
 
 
 def apply(ctx: Context, _settings: Any) -> None:
     """Wrap each body that has a limit."""
-    tools = ctx.get(ToolRegistry)
 
     async def bound(execution: Execution, call_next: Callable[[Execution], Awaitable[Outcome]]) -> Outcome:
-        tool = tools.get(execution.name)
+        tool = execution.tool
         if tool is None or tool.timeout_s is None:
             return await call_next(execution)
         caller, deadline = execution.signal, AbortSignal()
@@ -40,12 +38,20 @@ def apply(ctx: Context, _settings: Any) -> None:
             fired_first = not caller.aborted
             deadline.abort(Cause(kind="hook", reason="timeout"))
 
+        outcome: Outcome | Exception
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch, tool.timeout_s)
-            execution.signal = deadline
-            outcome = await call_next(execution)
-            execution.signal = caller
+            try:
+                with AbortSignal.fuse(caller, deadline) as fused:
+                    execution.signal = fused
+                    outcome = await call_next(execution)
+            except Exception as error:  # noqa: BLE001 - raised below: a task group would wrap it
+                outcome = error
+            finally:
+                execution.signal = caller
             tasks.cancel_scope.cancel()
+        if isinstance(outcome, Exception):
+            raise outcome
         return replace(timed_out(tool.timeout_s), contexts=outcome.contexts) if fired_first else outcome
 
     ctx.listen(ctx.get(AgentHooks).tools.execute, bound)

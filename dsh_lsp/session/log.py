@@ -29,6 +29,7 @@ from dsh_lsp.events import (
 from dsh_lsp.hooks import Emit
 from dsh_lsp.messages import Finish, Message
 from dsh_lsp.session.legality import LogState, advance, check
+from dsh_lsp.session.rows import ChunkRun
 from dsh_lsp.session.surface import Surface
 from dsh_lsp.wire import JsonObject, Wire, json_copy
 
@@ -75,7 +76,7 @@ class SessionLog(Sequence[LogEvent]):
         self,
         header: SessionHeader,
         *,
-        events: Iterable[LogEvent] = (),
+        events: Iterable[LogEvent | ChunkRun] = (),
         clock: Callable[[], int] = wall_clock_ms,
         checks: Sequence[Check] = (),
     ) -> None:
@@ -85,12 +86,26 @@ class SessionLog(Sequence[LogEvent]):
         self.surface = Surface()
         self._clock = clock
         self._checks = tuple(checks)
-        self._events: list[LogEvent] = []
+        self._events: list[LogEvent | ChunkRun] = []  # a run stands in each of its places
+        self._packed = False  # whether there are runs among them
         self._plugin_events: dict[str, PluginEventKind] = {}
         self._appending = False
+        self.replay(events)
+
+    def replay(self, events: Iterable[LogEvent | ChunkRun]) -> None:
+        """Take what happened before, telling nobody.
+
+        Raises:
+            UsageError: `ILLEGAL_EVENT`; what came before it stays.
+        """
         for event in events:
-            self._admit(event)
-            self._commit(event)
+            if isinstance(event, ChunkRun):
+                self._admit(event.first)  # the others differ in their text, and no rule looks at that
+                self._events += [event] * event.length
+                self._packed = True
+            else:
+                self._admit(event)
+                self._commit(event)
 
     def append(
         self, data: EventData, *, sources: tuple[SeqRange, ...] | None = None, replaces: SeqRange | None = None
@@ -161,14 +176,40 @@ class SessionLog(Sequence[LogEvent]):
         return len(self._events)
 
     def __iter__(self) -> Iterator[LogEvent]:
-        return iter(self._events)
+        return self._walk(whole=True) if self._packed else iter(self._events)  # type: ignore[arg-type]
+
+    def facts(self) -> Iterator[LogEvent]:
+        """The events in order, but of a packed run of chunks only the first and the last.
+
+        Enough for whoever does not read the text of chunks, and much cheaper on a long log.
+        """
+        return self._walk(whole=False) if self._packed else iter(self._events)  # type: ignore[arg-type]
+
+    def _walk(self, *, whole: bool) -> Iterator[LogEvent]:
+        seq = 0
+        while seq < len(self._events):
+            event = self._events[seq]
+            if not isinstance(event, ChunkRun):
+                yield event
+                seq += 1
+                continue
+            if whole:
+                yield from event.events()
+            else:
+                yield event.first
+                if event.length > 1:
+                    yield event.last
+            seq += event.length
 
     @overload
     def __getitem__(self, index: int) -> LogEvent: ...
     @overload
     def __getitem__(self, index: slice) -> list[LogEvent]: ...
     def __getitem__(self, index: int | slice) -> LogEvent | list[LogEvent]:
-        return self._events[index]
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self._events)))]
+        event = self._events[index]
+        return event.event(index % len(self._events)) if isinstance(event, ChunkRun) else event
 
 
 def _own(data: EventData) -> EventData:

@@ -59,6 +59,13 @@ class SessionStore:
         """Follow a new session; its file appears with the first flush."""
         return cls(directory / f"{log.header.id}.jsonl", log)
 
+    @classmethod
+    def resume(cls, path: Path, log: SessionLog, *, written: int) -> SessionStore:
+        """Go on with a file that holds the header and the first `written` events of the log."""
+        store = cls(path, log)
+        store._header, store._pending = [], list(log)[written:]
+        return store
+
     def enqueue(self, event: LogEvent) -> None:
         """Take an event to be written by the next flush."""
         self._pending.append(event)

@@ -30,6 +30,11 @@ class ApprovalRequest:
 
 ApprovalHook = Waterfall[ApprovalRequest, ApprovalOutcome]
 
+_KINDS = {
+    Allowed: ("allowedOnce", "allowedSession"),
+    Refused: ("rejected", "cancelled", "unavailable"),
+}
+
 
 class Approvals:
     """The approvals of one session."""
@@ -76,17 +81,20 @@ class Approvals:
         return outcome
 
     async def _ask(self, request: ApprovalRequest) -> ApprovalOutcome:
-        if request.execution.signal.aborted:
+        signal = request.execution.signal
+        if signal.aborted:
             return Refused(kind="cancelled")
         try:
-            with request.execution.signal.guard():
+            with signal.guard():
                 outcome: object = await self._hook(request, _nobody)
         except Aborted:
             return Refused(kind="cancelled")
         except Exception:
+            if signal.cause is not None:  # whatever comes after the cancel decides nothing
+                return Refused(kind="cancelled")
             log.exception("asking for an approval failed")
             return Refused(kind="unavailable")
-        if not isinstance(outcome, Allowed | Refused):
+        if not isinstance(outcome, Allowed | Refused) or outcome.kind not in _KINDS[type(outcome)]:
             log.error("an approval was answered with %r", outcome)
             return Refused(kind="unavailable")
         return outcome

@@ -5,15 +5,17 @@ tool's last word → notify.
 
 Rules: a tool's exception is a result, never a crash; a refusal passes through post-execute, a failure of a plugin
 does not; a call that is cancelled before its body ran says so; a success that comes after the cancel is marked as
-aborted, a failure is kept.
+aborted, a failure is kept; what is run is what was judged, whatever listeners do with their payload.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from json import JSONDecodeError
 from typing import Any
 
 from pydantic import ValidationError
@@ -21,28 +23,39 @@ from pydantic import ValidationError
 from dsh_lsp.abort import Aborted, AbortSignal
 from dsh_lsp.decisions import Allowed, Effect, EffectKind
 from dsh_lsp.errors import DshError, ToolError, error_chain
-from dsh_lsp.events import ToolFailure
 from dsh_lsp.hooks import Emit, HookSet, Waterfall
 from dsh_lsp.messages import UserMessage
 from dsh_lsp.tools.approvals import ApprovalHook, Approvals
+from dsh_lsp.tools.outcome import (
+    ABORTED,
+    ABORTED_BEFORE_DISPATCH,
+    InvalidOutputError,
+    Outcome,
+    checked,
+    failed,
+    late,
+    rendered,
+)
 from dsh_lsp.tools.registry import ToolRegistry
 from dsh_lsp.tools.tool import Card, Execution, Tool, ToolOutput
 from dsh_lsp.wire import JsonObject, dump_bytes, json_copy, loads
 
+__all__ = [  # `Outcome` too: plugins find all that a listener may return in one place
+    "Accept",
+    "Allow",
+    "Ask",
+    "Block",
+    "Denied",
+    "Outcome",
+    "ToolHooks",
+    "ToolPipeline",
+    "Verdict",
+    "card_of",
+    "read_arguments",
+    "validate",
+]
+
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """The settled result of one call; a `final` one was never a result that post-execute may judge."""
-
-    text: str
-    is_error: bool = False
-    error: ToolFailure | None = None
-    meta: JsonObject | None = None
-    contexts: tuple[UserMessage, ...] = ()
-    concludes_turn: bool = False
-    final: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +74,11 @@ class Denied:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """The user must allow the call first, for these effects."""
+    """The user must allow the call first, for these effects; `approved` is what they have allowed already."""
 
     effects: tuple[Effect, ...]
     reason: str | None = None
+    approved: frozenset[EffectKind] = frozenset()
 
 
 Verdict = Allow | Denied | Ask
@@ -106,11 +120,18 @@ class InvalidArgumentsError(ToolError):
         super().__init__("invalid arguments: " + "; ".join(violations), code="INVALID_ARGS")
 
 
-class InvalidOutputError(ToolError):
-    """A tool or a plugin gave what is no result."""
+class InvalidVerdictError(ToolError):
+    """A listener of pre-execute answered with what is no verdict."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(f"the tool gave no usable result: {what}", code="INVALID_TOOL_OUTPUT")
+    def __init__(self, verdict: object) -> None:
+        super().__init__(f"{type(verdict).__name__} is no verdict on a call", code="INVALID_VERDICT")
+
+
+class StrayCancelError(ToolError):
+    """Something that was waited for was cancelled by others, and nobody cancelled the call."""
+
+    def __init__(self) -> None:
+        super().__init__("what it waited for was cancelled", code="STRAY_CANCEL")
 
 
 class UnknownToolError(ToolError):
@@ -120,22 +141,13 @@ class UnknownToolError(ToolError):
         super().__init__(f'unknown tool "{name}"; the tools are: {", ".join(known)}', code="UNKNOWN_TOOL")
 
 
-ABORTED_BEFORE_DISPATCH = Outcome(
-    text="Error: tool call aborted before dispatch",
-    is_error=True,
-    error=ToolFailure(name="AbortError", code="ABORTED_BEFORE_DISPATCH"),
-)
-ABORTED = Outcome(
-    text="Error: tool call aborted", is_error=True, error=ToolFailure(name="AbortError", code="ABORTED")
-)
-
-
 def read_arguments(raw: str) -> JsonObject | str:
     """Read the model's argument text: empty is `{}`; what is not a JSON object stays text and fails validation."""
     if not raw.strip():
         return {}
     try:
         value = loads(raw)
+        dump_bytes(value)  # 1e999 reads as infinity, which is no JSON
     except (ValueError, RecursionError):
         return raw
     return value if isinstance(value, dict) else raw
@@ -148,7 +160,7 @@ def validate(tool: Tool[Any], arguments: JsonObject | str) -> Any:
         InvalidArgumentsError: with all violations at once.
     """
     if isinstance(arguments, str):
-        raise InvalidArgumentsError([f"not a JSON object: {arguments[:200]}"])
+        raise InvalidArgumentsError([f"not a JSON object{_flaw(arguments)}: {arguments[:200]}"])
     try:
         # By way of JSON, so that strictness means JSON's types: an array fills a tuple, "7" is no number.
         return tool.Args.model_validate_json(dump_bytes(arguments))
@@ -158,27 +170,15 @@ def validate(tool: Tool[Any], arguments: JsonObject | str) -> Any:
         ) from error
 
 
-def failed(error: BaseException) -> Outcome:
-    """Turn an exception into the result that the model reads."""
-    info = ToolFailure(name=type(error).__name__, code=error.code) if isinstance(error, DshError) else None
-    return Outcome(text=f"Error: {error_chain(error)}", is_error=True, error=info)
-
-
-def rendered(output: object) -> Outcome:
-    """Turn what a body returned into a result.
-
-    Raises:
-        InvalidOutputError: it is neither text nor a `ToolOutput`, or its `meta` is not JSON.
-    """
-    if isinstance(output, str):
-        return Outcome(text=output)
-    if not isinstance(output, ToolOutput) or not isinstance(output.text, str):
-        raise InvalidOutputError(f"{type(output).__name__} is neither text nor a ToolOutput")
+def _flaw(raw: str) -> str:
+    """Where a text stops being JSON, in words; empty when it is JSON of another kind."""
     try:
-        meta = json_copy(output.meta) if output.meta is not None else None
-    except ValueError as error:
-        raise InvalidOutputError(f"its meta is {error}") from error
-    return Outcome(text=output.text, meta=meta, is_error=output.is_error)
+        loads(raw)
+    except JSONDecodeError as error:
+        return f" ({error.msg} at line {error.lineno} column {error.colno})"
+    except (ValueError, RecursionError):
+        pass
+    return ""
 
 
 class ToolPipeline:
@@ -193,21 +193,25 @@ class ToolPipeline:
 
     async def admit(self, execution: Execution) -> Outcome | None:
         """Decide whether a call may run; None means that it may."""
+        execution.tool = self.registry.get(execution.name)
         if execution.signal.aborted:
             return replace(ABORTED_BEFORE_DISPATCH, final=True)
         try:
-            verdict = await self.hooks.pre_execute(execution, _allow)
-            if isinstance(verdict, Ask):
-                verdict = await self._ask(execution, verdict)
+            with _no_stray_cancel():
+                verdict = await self.hooks.pre_execute(execution, _allow)
+                if isinstance(verdict, Ask):
+                    verdict = await self._ask(execution, verdict)
+            if not isinstance(verdict, Allow | Denied):
+                raise InvalidVerdictError(verdict)
+            if isinstance(verdict, Allow):
+                verdict = await self._guard(execution, verdict)
         except Aborted:
             return ABORTED_BEFORE_DISPATCH
         except Exception as error:  # noqa: BLE001 - the border to plugins: their failure refuses the call
             return replace(failed(error), final=True)
-        if isinstance(verdict, Allow):
-            execution.approved = verdict.approved
-            verdict = await self._guard(execution) or verdict
         if isinstance(verdict, Denied):
             return Outcome(text=f"Error: {verdict.reason}", is_error=True)
+        execution.approved = verdict.approved
         return ABORTED_BEFORE_DISPATCH if execution.signal.aborted else None
 
     async def _ask(self, execution: Execution, ask: Ask) -> Allow | Denied:
@@ -217,7 +221,7 @@ class ToolPipeline:
             return Denied(ask.reason or f'tool "{name}" needs an approval, and nobody can be asked')
         outcome = await self._approvals.request(execution, ask.effects, ask.reason)
         if isinstance(outcome, Allowed):
-            return Allow(frozenset(effect.kind for effect in ask.effects))
+            return Allow(ask.approved.union(effect.kind for effect in ask.effects))
         if outcome.kind == "cancelled":
             execution.signal.check()
             return Denied(f'the approval for tool "{name}" was cancelled')
@@ -226,16 +230,24 @@ class ToolPipeline:
         words = f"; they said: {outcome.comment}" if outcome.comment else ""
         return Denied(f'the user rejected tool "{name}"{words}')
 
-    async def _guard(self, execution: Execution) -> Denied | None:
-        """Let the guards refuse what everybody else allowed; the first reason counts."""
+    async def _guard(self, execution: Execution, allowed: Allow) -> Allow | Denied:
+        """Let the guards refuse what everybody else allowed; the first reason counts.
+
+        Raises:
+            Aborted: a guard heard of the cancel while it thought.
+        """
+        execution.approved = allowed.approved
         for guard in self.registry.guards():
             try:
-                reason = await guard(execution)
+                with _no_stray_cancel():
+                    reason = await guard(execution)
+            except Aborted:
+                raise
             except Exception as error:  # noqa: BLE001 - the border to plugins: a guard that fails refuses
                 reason = error_chain(error)
             if reason is not None:
                 return Denied(reason)
-        return None
+        return allowed
 
     # -- the body --------------------------------------------------------------------------------------------
 
@@ -243,42 +255,46 @@ class ToolPipeline:
         """Run the body inside its wrappers; never raises but for a torn task.
 
         A wrapper may set `execution.signal` to one of its own; the body hears both, and everybody after it the
-        caller's again.
+        caller's again. The body gets the call as it was admitted, whatever payload a wrapper passes on.
         """
-        caller = execution.signal
+        caller, arguments = execution.signal, json_copy(execution.arguments)
         invoked = False
 
         async def body(inner: Execution) -> Outcome:
             nonlocal invoked
-            wrapper = inner.signal
+            before, wrapper = execution.signal, inner.signal
             with ExitStack() as stack:
-                inner.signal = caller if wrapper is caller else stack.enter_context(AbortSignal.fuse(caller, wrapper))
+                execution.signal = (
+                    caller if wrapper is caller else stack.enter_context(AbortSignal.fuse(caller, wrapper))
+                )
                 try:
-                    if inner.signal.aborted:
+                    if execution.signal.aborted:
                         return ABORTED_BEFORE_DISPATCH
                     invoked = True
-                    return _late(inner.signal, await self._body(inner))
+                    return late(execution.signal, await self._body(execution, arguments))
                 finally:
-                    inner.signal = wrapper
+                    execution.signal = before
 
         try:
-            outcome = await self.hooks.execute(execution, body)
-            if not isinstance(outcome, Outcome):
-                raise InvalidOutputError(f"{type(outcome).__name__} is no outcome")
+            with _no_stray_cancel():
+                outcome = checked(await self.hooks.execute(execution, body))
+        except Aborted:
+            outcome = ABORTED if invoked else ABORTED_BEFORE_DISPATCH
         except Exception as error:  # noqa: BLE001 - the border to plugins
             outcome = replace(failed(error), final=True)
         finally:
             execution.signal = caller
         if caller.aborted and not outcome.is_error and not invoked:
             return replace(ABORTED_BEFORE_DISPATCH, contexts=outcome.contexts)
-        return _late(caller, outcome)
+        return late(caller, outcome)
 
-    async def _body(self, execution: Execution) -> Outcome:
-        tool = self.registry.get(execution.name)
+    async def _body(self, execution: Execution, arguments: JsonObject | str) -> Outcome:
+        tool = execution.tool
         try:
             if tool is None:
                 raise UnknownToolError(execution.name, self.registry.names())
-            return rendered(await tool.execute(validate(tool, execution.arguments), execution))
+            with _no_stray_cancel():
+                return rendered(await tool.execute(validate(tool, arguments), execution))
         except Aborted:
             return ABORTED
         except Exception as error:
@@ -293,10 +309,9 @@ class ToolPipeline:
         deferred = tuple(execution.contexts)
         if not outcome.final:
             outcome, deferred = await self._judge(execution, outcome, deferred)
-        outcome = _late(execution.signal, outcome)
+        outcome = _last_word(execution, late(execution.signal, outcome))
         outcome = replace(
             outcome,
-            text=self._last_word(execution, outcome),
             contexts=deferred + outcome.contexts,
             concludes_turn=execution.concludes_turn and not outcome.is_error,
         )
@@ -307,29 +322,36 @@ class ToolPipeline:
         self, execution: Execution, outcome: Outcome, deferred: tuple[UserMessage, ...]
     ) -> tuple[Outcome, tuple[UserMessage, ...]]:
         try:
-            verdict = await self.hooks.post_execute((execution, outcome), _accept)
+            with _no_stray_cancel():
+                verdict = await self.hooks.post_execute((execution, outcome), _accept)
             if isinstance(verdict, Block):
-                return Outcome(text=verdict.feedback, is_error=True, contexts=verdict.contexts), ()
-            return _accepted(outcome, verdict), deferred
+                return checked(Outcome(text=verdict.feedback, is_error=True, contexts=verdict.contexts)), ()
+            return checked(_accepted(outcome, verdict)), deferred
+        except Aborted:
+            return outcome, deferred
         except Exception as error:  # noqa: BLE001 - the border to plugins
             return replace(failed(error), contexts=outcome.contexts), deferred
 
-    def _last_word(self, execution: Execution, outcome: Outcome) -> str:
-        tool = self.registry.get(execution.name)
-        try:
-            changed = tool.finalize(outcome.text) if tool is not None else None
-        except Exception:
-            log.exception("finalize of tool %s failed", execution.name)
-            return f"Error: the result of tool {execution.name} could not be shown"
-        return outcome.text if changed is None else changed
+
+def _last_word(execution: Execution, outcome: Outcome) -> Outcome:
+    """Let the tool change the text; one that fails to leaves an error in its place, and is not asked again."""
+    try:
+        changed = execution.tool.finalize(outcome.text) if execution.tool is not None else None
+        return outcome if changed is None else checked(replace(outcome, text=changed))
+    except Exception:
+        log.exception("finalize of tool %s failed", execution.name)
+        text = f"Error: the result of tool {execution.name} could not be shown"
+        return Outcome(text=text, is_error=True, contexts=outcome.contexts)
 
 
-def _accepted(outcome: Outcome, verdict: Accept) -> Outcome:
+def _accepted(outcome: Outcome, verdict: object) -> Outcome:
     """Apply what post-execute accepted.
 
     Raises:
-        InvalidOutputError: it gives both text and an output, or an output for a failure.
+        InvalidOutputError: it is no verdict, gives both text and an output, or an output for a failure.
     """
+    if not isinstance(verdict, Accept):
+        raise InvalidOutputError(f"{type(verdict).__name__} is no verdict of post-execute")
     contexts = outcome.contexts + verdict.contexts
     if verdict.output is None:
         return replace(outcome, text=outcome.text if verdict.text is None else verdict.text, contexts=contexts)
@@ -338,12 +360,22 @@ def _accepted(outcome: Outcome, verdict: Accept) -> Outcome:
     return replace(rendered(verdict.output), contexts=contexts)
 
 
-def _late(signal: AbortSignal, outcome: Outcome) -> Outcome:
-    """Mark a success that settles after the cancel as aborted, but never hide what it had done."""
-    if not signal.aborted or outcome.is_error:
-        return outcome
-    text = f"{ABORTED.text}; it had already answered:\n{outcome.text}" if outcome.text else ABORTED.text
-    return replace(ABORTED, text=text, meta=outcome.meta, contexts=outcome.contexts)
+@contextmanager
+def _no_stray_cancel() -> Iterator[None]:
+    """Turn a cancellation that is not this task's into an error: that of a future which somebody else dropped.
+
+    Let through, it would end the task group of the whole session.
+
+    Raises:
+        StrayCancelError: the body was cancelled, and the task was not.
+    """
+    try:
+        yield
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise StrayCancelError from error
 
 
 async def _allow(_: Execution) -> Verdict:

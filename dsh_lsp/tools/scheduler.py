@@ -17,14 +17,8 @@ from dsh_lsp.errors import DshError
 from dsh_lsp.events import AssistantMessageLogged, ToolCall, ToolFailure, ToolResult
 from dsh_lsp.messages import TextBlock, ToolCallBlock, ToolResultBlock, ToolSource, UserMessage
 from dsh_lsp.session.log import SessionLog
-from dsh_lsp.tools.pipeline import (
-    ABORTED_BEFORE_DISPATCH,
-    Outcome,
-    ToolPipeline,
-    failed,
-    read_arguments,
-    validate,
-)
+from dsh_lsp.tools.outcome import ABORTED_BEFORE_DISPATCH, Outcome, failed
+from dsh_lsp.tools.pipeline import ToolPipeline, read_arguments, validate
 from dsh_lsp.tools.tool import Execution, Mode
 
 
@@ -73,7 +67,13 @@ async def run_calls(step: StepTools, calls: Sequence[ToolCallBlock]) -> bool:
 
 
 def answer_unanswered(step: StepTools, message_seq: int) -> None:
-    """Give every call of an assistant message that has no result an error result; a net under `run_calls`."""
+    """Give every call of an assistant message that has no result an error result; a net under `run_calls`.
+
+    A result that the log refuses keeps none of the others from coming.
+
+    Raises:
+        Exception: the log refused one; the first such failure.
+    """
     message = step.log[message_seq].data
     if not isinstance(message, AssistantMessageLogged):
         return
@@ -86,9 +86,17 @@ def answer_unanswered(step: StepTools, message_seq: int) -> None:
         for block in event.data.message.content
         if isinstance(block, ToolResultBlock)
     }
+    refusals: list[Exception] = []
     for block in message.message.tool_calls:
-        if block.id not in answered:
-            _commit(step, block, calls.get(block.id), OUTCOME_UNKNOWN if block.id in calls else NOT_STARTED)
+        if block.id in answered:
+            continue
+        outcome = OUTCOME_UNKNOWN if block.id in calls else NOT_STARTED
+        try:
+            _commit(step, block, calls.get(block.id), outcome)
+        except Exception as error:  # noqa: BLE001 - the border to plugins, whose checks may refuse
+            refusals.append(error)
+    if refusals:
+        raise refusals[0]
 
 
 NOT_STARTED = Outcome(

@@ -23,10 +23,7 @@ class Spills:
         Raises:
             OSError: it cannot be written.
         """
-        self._count += 1
-        name = f"output-{self._count}"
-        await anyio.to_thread.run_sync(self._write, name, text)
-        return name
+        return await anyio.to_thread.run_sync(self._write, text)
 
     async def read(self, name: str) -> str:
         """Read a kept text.
@@ -37,12 +34,21 @@ class Spills:
         if not name.startswith("output-") or not name.removeprefix("output-").isdecimal():
             raise ToolError(f"there is no output {name!r}", code="NOT_FOUND")
         try:
-            return await anyio.to_thread.run_sync((self._folder / f"{name}.txt").read_text, "utf-8")
+            kept = await anyio.to_thread.run_sync((self._folder / f"{name}.txt").read_bytes)
         except OSError as error:
             raise ToolError(f"there is no output {name!r}", code="NOT_FOUND") from error
+        return kept.decode("utf-8", "surrogatepass")
 
-    def _write(self, name: str, text: str) -> None:
+    def _write(self, text: str) -> str:
+        """Write a file of its own; an earlier life of the session may have left some, which history still names."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = self._folder / f"{name}.txt"
-        path.touch(mode=0o600)
-        path.write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
+        while True:
+            self._count += 1
+            name = f"output-{self._count}"
+            path = self._folder / f"{name}.txt"
+            try:
+                path.touch(mode=0o600, exist_ok=False)
+            except FileExistsError:
+                continue
+            path.write_bytes(text.encode("utf-8", "surrogatepass"))  # as it is: line ends too
+            return name

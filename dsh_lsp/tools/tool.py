@@ -37,7 +37,10 @@ class Card(Wire):
 
 @dataclass(slots=True, kw_only=True)
 class Execution:
-    """One call while it runs: who asks, what stops it, and what it may say besides its result."""
+    """One call while it runs: who asks, what stops it, and what it may say besides its result.
+
+    A wrapper may set `signal`; nothing else that a listener changes here changes what is run.
+    """
 
     call_id: str
     name: str
@@ -49,13 +52,20 @@ class Execution:
     contexts: list[UserMessage] = field(default_factory=list)
     concludes_turn: bool = False
     approved: frozenset[EffectKind] = frozenset()  # the guarded effects that the user has allowed for this call
+    tool: Tool[Any] | None = None  # the definition that the whole call goes by; None for an unknown name
 
     def progress(self, text: str) -> None:
         """Show how far the call is; not kept, not read by the model."""
         self.on_progress(text)
 
     def defer_context(self, message: UserMessage) -> None:
-        """Let the model read a message of its own at the next step."""
+        """Let the model read a message of its own at the next step.
+
+        Raises:
+            UsageError: it is no message.
+        """
+        if not isinstance(message, UserMessage):
+            raise UsageError(f"a context is a UserMessage, not {type(message).__name__}")
         self.contexts.append(message)
 
     def conclude_turn(self) -> None:

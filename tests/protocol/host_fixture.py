@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import resource
 import sys
@@ -13,6 +14,9 @@ import anyio
 
 from dsh_lsp.errors import ConfigError, UsageError
 from dsh_lsp.lsp.host import HostServer, create_server, run
+from dsh_lsp.lsp.log_file import start_logging
+
+log = logging.getLogger(__name__)
 
 
 class Trouble:
@@ -42,6 +46,8 @@ class Trouble:
                 raise ConfigError("No key: set DEEPSEEK_API_KEY.", code="NO_KEY")
             case "usage":
                 raise UsageError("Unknown hunk.", code="NO_HUNK")
+            case "key":
+                raise RuntimeError(f"GET https://example.com/?key={os.environ['FIXTURE_API_KEY']} failed")
             case "exit":
                 sys.exit(7)
             case "group":
@@ -76,6 +82,19 @@ class Trouble:
         finally:
             self.seen.append("slow ended")
 
+    async def accept(self, argument: dict[str, Any]) -> Any:
+        """Take an input: what has begun is not undone."""
+        self.seen.append("accepting")
+        with anyio.CancelScope(shield=True):
+            await anyio.sleep(0.2)
+        return {"accepted": True}
+
+    async def complain(self, argument: dict[str, Any]) -> Any:
+        """Write far more to stderr than a pipe holds."""
+        for number in range(argument["lines"]):
+            log.warning("complaint %d %s", number, "x" * 100)
+        print("end of complaints", file=sys.stderr, flush=True)
+
     async def take_seen(self, argument: dict[str, Any]) -> Any:
         seen, self.seen = self.seen, []
         return seen
@@ -95,6 +114,20 @@ class Trouble:
             if number % 16 == 0:
                 await asyncio.sleep(0)
         return {"dropped": dropped}
+
+    async def progress(self, argument: dict[str, Any]) -> Any:
+        """Send many small progress messages, as durable or as live frames, as fast as the client reads."""
+        protocol, sent = self.server.protocol, 0
+        for number in range(argument["count"]):
+            params = {"token": "events", "value": {"dsh": 1, "number": number, "text": "x" * 60}}
+            if argument["live"]:
+                sent += protocol.notify_live("$/progress", params)
+            else:
+                await protocol.drain()
+                protocol.notify("$/progress", params)
+                sent += 1
+            await asyncio.sleep(0)
+        return {"sent": sent}
 
     async def ask(self, argument: dict[str, Any]) -> Any:
         result = await self.server.protocol.request(
@@ -131,7 +164,9 @@ class Trouble:
 
 
 def main() -> None:
-    """Serve; the environment says what the shutdown hook does."""
+    """Serve; the environment says what the shutdown hook does, and whether there is a log file."""
+    if path := os.environ.get("FIXTURE_LOG"):
+        start_logging(path)
     server = create_server("fixture", "1")
     trouble = Trouble(server)
     for name in dir(trouble):

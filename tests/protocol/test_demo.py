@@ -20,7 +20,7 @@ import pytest
 
 from dsh_lsp.llm import demo_script as script
 from dsh_lsp.lsp.demo import run_demo
-from dsh_lsp.lsp.demo_screen import DiffLine, Screen, diff_lines
+from dsh_lsp.screen import DiffLine, Screen, diff_lines
 from tests.support.raw_client import RawClient
 
 ESCAPE = "\x1b["

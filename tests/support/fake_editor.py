@@ -68,6 +68,7 @@ class FakeEditor:
     diagnostics: dict[str, list[types.Diagnostic]] = field(default_factory=dict)
     edits: list[types.ApplyWorkspaceEditParams] = field(default_factory=list)
     client: Any = None
+    gone: bool = False  # the test has killed the server
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
     # -- what the user does ----------------------------------------------------------------------------------
@@ -291,7 +292,8 @@ async def fake_editor(
     await editor.start(settings, capabilities, env, client_name)
     try:
         yield editor
-        await asyncio.wait_for(editor.client.shutdown_session(), WAIT_S)
+        if not editor.gone:
+            await asyncio.wait_for(editor.client.shutdown_session(), WAIT_S)
     except BaseException:
         if editor.client._server.returncode is None:
             editor.client._server.kill()

@@ -1,0 +1,311 @@
+"""Sessions: the sessions of one client: made, opened, forked, renamed, exported, thrown away.
+
+Rules: the current session is made with the first use; a session is live once in a process and, by its lock, once on
+a machine; what a list shows comes from the catalogue, but for live sessions, which know themselves.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+
+from dsh_lsp.agent.driver import new_id
+from dsh_lsp.agent.hooks import AgentHooks
+from dsh_lsp.compose import (
+    Session,
+    Settings,
+    Stored,
+    build_adapter,
+    new_log,
+    open_session,
+    resume_log,
+    sessions_folder,
+    summarize,
+)
+from dsh_lsp.errors import SessionError, failure_of
+from dsh_lsp.events import LogEvent, SessionTitle, TurnEnd
+from dsh_lsp.llm.adapter import Llm
+from dsh_lsp.lsp.approvals import ApprovalDesk
+from dsh_lsp.lsp.documents import Documents
+from dsh_lsp.lsp.editor import Editor
+from dsh_lsp.lsp.feed import Feed, Wire
+from dsh_lsp.lsp.review import Reviews
+from dsh_lsp.lsp.workspace import EditorWorkspace
+from dsh_lsp.plugin_host import PluginReport
+from dsh_lsp.session.catalog import Catalog
+from dsh_lsp.session.export import to_jsonl, to_markdown
+from dsh_lsp.session.fork import fork_events
+from dsh_lsp.session.log import SessionLog
+from dsh_lsp.session.store import read_session
+from dsh_lsp.session.summary import Summary, SummaryFold
+
+log = logging.getLogger(__name__)
+
+DISPOSE_GRACE_S = 1.0  # of the 2 s that an editor waits for the answer to `shutdown`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveSession:
+    """A session with its review, its approvals, and its output to the client."""
+
+    session: Session
+    reviews: Reviews
+    approvals: ApprovalDesk
+    feed: Feed
+    summary: SummaryFold
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self.session.id
+
+
+class Sessions:
+    """The sessions of one client."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        root: Path,
+        documents: Documents,
+        editor: Editor,
+        wire: Wire,
+        tasks: TaskGroup,
+    ) -> None:
+        self.catalog = Catalog(sessions_folder(settings), summarize)
+        self._settings = settings
+        self._root = root
+        self._documents = documents
+        self._editor = editor
+        self._wire = wire
+        self._tasks = tasks
+        self._hooks = AgentHooks()
+        self._llm: Llm | None = None
+        self._live: dict[str, LiveSession] = {}
+        self._current: LiveSession | None = None
+        self._opening = anyio.Lock()
+
+    # -- finding ---------------------------------------------------------------------------------------------
+
+    def get(self, session: str | None) -> LiveSession:
+        """Find a live session; the current one, made on first use, if none is named.
+
+        Raises:
+            SessionError: `UNKNOWN_SESSION`.
+        """
+        if session is None:
+            return self._current or self.new()
+        live = self._live.get(session)
+        if live is None:
+            raise SessionError(f"session {session} is not open here", code="UNKNOWN_SESSION")
+        return live
+
+    def all(self) -> list[LiveSession]:
+        """All live sessions."""
+        return list(self._live.values())
+
+    async def list(self, *, root: str | None, limit: int | None) -> list[Summary]:
+        """The sessions, newest first; live ones as they are now."""
+        stored = await anyio.to_thread.run_sync(lambda: self.catalog.list(root=root))
+        now = {live.id: live.summary.take() for live in self.all()}
+        found = [now.get(summary.session, summary) for summary in stored]
+        return sorted(found, key=lambda summary: summary.updated_at, reverse=True)[:limit]
+
+    # -- making ----------------------------------------------------------------------------------------------
+
+    def new(self, *, root: str | None = None) -> LiveSession:
+        """Begin a session and make it the current one."""
+        return self._start(new_log(self._settings, Path(root) if root else self._root))
+
+    async def open(self, session: str) -> LiveSession:
+        """Make a session the current one, from its file if it is not live.
+
+        Raises:
+            SessionError: `UNKNOWN_SESSION`, `SESSION_LOCKED`, `LOG_NOT_READABLE`.
+        """
+        async with self._opening:
+            live = self._live.get(session)
+            if live is None:
+                path = await anyio.to_thread.run_sync(self.catalog.path_of, session)
+                return self._start(await resume_log(path))
+        self._current = live
+        return live
+
+    async def fork(self, session: str | None, turn: int | None) -> LiveSession:
+        """Begin a session with the history of a live one, up to the end of a turn; it becomes the current one.
+
+        Raises:
+            SessionError: `INVALID_BOUNDARY`, there is no such ended turn.
+        """
+        source = self.get(session).session.log
+        events = fork_events(source, _end_of(source, turn))
+        root = Path(source.header.cwd)
+        live = self._start(new_log(self._settings, root, parent=source.header.id, events=events))
+        await live.session.store.flush()
+        return live
+
+    async def rename(self, session: str, title: str) -> LiveSession:
+        """Give a session another title; one that is not live is opened for it, and stays open."""
+        current = self._current
+        live = self._live.get(session) or await self.open(session)
+        self._current = current or live
+        live.session.log.append(SessionTitle(title=title))
+        await live.session.store.flush()
+        await self._keep(live)
+        return live
+
+    async def delete(self, session: str) -> None:
+        """Throw a session away.
+
+        Raises:
+            SessionError: `UNKNOWN_SESSION`, `LOG_NOT_WRITABLE`.
+        """
+        live = self._live.get(session)
+        if live is not None:
+            await self._close(live)
+        await anyio.to_thread.run_sync(self.catalog.delete, session)
+
+    async def export(self, session: str, form: Literal["markdown", "jsonl"]) -> str:
+        """Write a session out, live or not.
+
+        Raises:
+            SessionError: `UNKNOWN_SESSION`, `LOG_NOT_READABLE`.
+        """
+        live = self._live.get(session)
+        if live is not None:
+            return _exported(live.session.log, form)
+        path = await anyio.to_thread.run_sync(self.catalog.path_of, session)
+        header, events = await anyio.to_thread.run_sync(read_session, path)
+        return _exported(SessionLog(header, events=events), form)
+
+    async def close(self) -> None:
+        """Stop every session, keeping what waits in its inbox, and put all on disk."""
+        for live in self.all():
+            await self._close(live)
+
+    async def _close(self, live: LiveSession) -> None:
+        await live.session.agent.dispose(grace_s=DISPOSE_GRACE_S)
+        live.feed.close()
+        await self._keep(live)
+        await live.session.close()
+        self._live.pop(live.id, None)
+        if self._current is live:
+            self._current = None
+
+    async def _keep(self, live: LiveSession) -> None:
+        """Put a session on disk, then its summary, which must not be older; one that was never used has neither."""
+        await live.session.store.settle()
+        if live.session.store.path.exists():
+            await anyio.to_thread.run_sync(self.catalog.keep, live.summary.take())
+
+    # -- building --------------------------------------------------------------------------------------------
+
+    def _start(self, stored: Stored) -> LiveSession:
+        """Build what stands around a log, and make it the current session."""
+        reviews: list[Reviews] = []
+
+        def workspace_of(session_log: SessionLog) -> EditorWorkspace:
+            reviews.append(
+                Reviews(
+                    log=session_log,
+                    documents=self._documents,
+                    editor=self._editor,
+                    tasks=self._tasks,
+                    new_id=new_id,
+                    saves=self._settings.edits.save,
+                )
+            )
+            return EditorWorkspace(Path(session_log.header.cwd), self._documents, reviews[0])
+
+        session = open_session(
+            self._settings,
+            root=Path(stored.log.header.cwd),
+            llm=self._models(),
+            hooks=self._hooks.child(),
+            tasks=self._tasks,
+            workspace_of=workspace_of,
+            stored=stored,
+        )
+        live = self._connect(session, reviews[0])
+        self._live[session.id] = self._current = live
+        return live
+
+    def _connect(self, session: Session, reviews: Reviews) -> LiveSession:
+        """Join a session to the client."""
+        profile, hooks = self._editor.profile, session.agent.hooks
+        desk = ApprovalDesk(
+            hook=hooks.tools.approval, documents=self._documents, editor=self._editor, tasks=self._tasks
+        )
+        feed = Feed(
+            session=session,
+            wire=self._wire,
+            tasks=self._tasks,
+            event_token=self._settings.event_token,
+            wants_status=profile.dsh is not None,
+            wants_progress=profile.work_done_progress,
+            waiting_for=_waiting_for(reviews, desk),
+        )
+        for changed in (reviews.changed, desk.changed):
+            changed.listen(lambda _: feed.touch_status())
+        if profile.dsh is None:  # a client of ours shows a failed turn where it shows the turn
+            hooks.error.listen(lambda failed: self._editor.warn(f"DSH: {failure_of(failed.error).message}"))
+        self._tell_of_plugins(session.plugins.report())
+        session.plugins.reported.listen(self._tell_of_plugins)
+        summary = SummaryFold(session.log.header)
+        for event in session.log:
+            summary.add(event)
+        live = LiveSession(session=session, reviews=reviews, approvals=desk, feed=feed, summary=summary)
+        session.log.appended.listen(lambda event: self._sum_up(live, event))
+        return live
+
+    def _sum_up(self, live: LiveSession, event: LogEvent) -> None:
+        live.summary.add(event)
+        if isinstance(event.data, TurnEnd) and live.summary.changed:
+            self._tasks.start_soon(self._keep, live)
+
+    def _tell_of_plugins(self, report: PluginReport) -> None:
+        for failure in report.failed:
+            self._editor.warn(f"DSH: {failure}")
+
+    def _models(self) -> Llm:
+        if self._llm is None:
+            llm = Llm()
+            llm.register(build_adapter(self._settings.model))
+            self._llm = llm
+        return self._llm
+
+
+def _exported(session_log: SessionLog, form: Literal["markdown", "jsonl"]) -> str:
+    if form == "jsonl":
+        return to_jsonl(session_log.header, session_log)
+    fold = SummaryFold(session_log.header)
+    for event in session_log:
+        fold.add(event)
+    return to_markdown(fold.take().title, session_log)
+
+
+def _waiting_for(reviews: Reviews, approvals: ApprovalDesk) -> Callable[[], str | None]:
+    """What a person must decide before the turn goes on."""
+
+    def waiting_for() -> str | None:
+        if approvals.pending():
+            return "approval"
+        return "review" if reviews.pending_count() else None
+
+    return waiting_for
+
+
+def _end_of(source: SessionLog, turn: int | None) -> int:
+    """Where a turn ended, or the last one that did; -1 becomes an error of `fork_events`."""
+    ends = {event.data.turn: event.seq for event in source if isinstance(event.data, TurnEnd)}
+    if turn is not None and turn not in ends:
+        raise SessionError(f"turn {turn} of the session has not ended", code="INVALID_BOUNDARY")
+    return ends[turn] if turn is not None else max(ends.values(), default=-1)
