@@ -98,7 +98,7 @@ class StepEnd(Wire):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestHeader(Wire):
-    """All of a request but its messages; `adapter_defaults` names config fields that the adapter filled in."""
+    """All of a request but its messages; `adapter_defaults` names the config's fields that the adapter filled in."""
 
     config: CallConfig
     adapter_defaults: tuple[str, ...] = ()

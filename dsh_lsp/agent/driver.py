@@ -370,9 +370,9 @@ class Agent:
     def _give_back(self, turn: Turn) -> None:
         """Undo claims that never became history: accepted input does not vanish."""
         claimed, turn.claimed = turn.claimed, ()
-        self.inbox.restore(claimed)
+        restored = self.inbox.restore(claimed)
         if not self._keep_inbox:
-            for claim in claimed:
+            for claim in restored:
                 self.inbox.remove(claim.message.id)
 
     def _report(self, error: BaseException) -> None:

@@ -92,8 +92,12 @@ class Inbox:
         self._tell("claimed", [claim.message for claim in claimed])
         return tuple(claimed)
 
-    def restore(self, claimed: Iterable[Claimed]) -> None:
-        """Undo claims that were not committed: each goes back to the head of its list, unless it waits again."""
+    def restore(self, claimed: Iterable[Claimed]) -> tuple[Claimed, ...]:
+        """Undo claims that were not committed: each goes back to the head of its list, unless it waits again.
+
+        Returns:
+            Those that went back.
+        """
         waiting = {message.id for messages in self._lists.values() for message in messages}
         claims = tuple(claim for claim in claimed if claim.message.id not in waiting)
         for target in TARGETS:
@@ -101,6 +105,7 @@ class Inbox:
             if messages:
                 self._splice(target, 0, inserted=messages, outcome="restored")
                 self._tell("restored", messages)
+        return claims
 
     def remove(self, message_id: str) -> bool:
         """Drop a waiting message; False if it does not wait (any more)."""

@@ -83,6 +83,7 @@ def order_tools(tools: tuple[ToolSpec, ...], order: tuple[str, ...] | None) -> t
     by_name = {tool.name: tool for tool in sorted(tools, key=lambda tool: tool.name)}
     if order is None:
         return tuple(by_name.values())
+    order = tuple(dict.fromkeys(order))
     unknown = [name for name in order if name != UNLISTED and name not in by_name]
     if unknown:
         raise UsageError(f"the tool order names {unknown[0]!r}, which is no tool")

@@ -6,14 +6,15 @@ header is logged for the first request of an agent and whenever it changes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass, fields, replace
+from typing import Literal, cast
 
 from dsh_lsp.agent.prompt import Assembly, render_prompt
 from dsh_lsp.events import RequestContext, RequestHeader, RequestHeaderLogged
 from dsh_lsp.llm.adapter import PreparedCall
 from dsh_lsp.messages import CallConfig
 from dsh_lsp.session.log import SessionLog
+from dsh_lsp.wire import to_camel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +54,14 @@ class HeaderLedger:
                 reasoning_effort=options.reasoning_effort or self._restored_effort(),
                 max_tokens=options.max_tokens,
             )
-        strip = dict.fromkeys(self._header.adapter_defaults)
+        defaulted = self._header.adapter_defaults
+        strip = {field.name: None for field in fields(CallConfig) if to_camel(field.name) in defaulted}
         return replace(self._header.config, **strip)  # type: ignore[arg-type]
 
     def _restored_effort(self) -> str | None:
         """The effort of an earlier life of the session, if it was chosen and the route is the same."""
         header = self._header
-        if header is None or "reasoning_effort" in header.adapter_defaults:
+        if header is None or "reasoningEffort" in header.adapter_defaults:
             return None
         same = (header.config.provider, header.config.model) == (self._options.provider, self._options.model)
         return header.config.reasoning_effort if same else None
@@ -72,7 +74,7 @@ class HeaderLedger:
         """
         header = RequestHeader(
             config=prepared.config,
-            adapter_defaults=tuple(sorted(prepared.defaulted)),
+            adapter_defaults=tuple(sorted(map(to_camel, prepared.defaulted))),
             system=render_prompt(
                 assembly,
                 provider=prepared.config.provider,
@@ -84,8 +86,10 @@ class HeaderLedger:
         if not self._mine or starts_series or header != self._header:
             reason: Literal["initial", "resume", "change"]
             reason = "change" if self._mine else "initial" if self._header is None else "resume"
-            self._log.append(RequestHeaderLogged(header=header, reason=reason, starts_series=starts_series or None))
-            self._header, self._mine = header, True
+            logged = RequestHeaderLogged(header=header, reason=reason, starts_series=starts_series or None)
+            # The log's own copy: a schema that somebody changes later is a change, and not what was sent.
+            self._header = cast("RequestHeaderLogged", self._log.append(logged).data).header
+            self._mine = True
         route = RequestContext(
             provider=prepared.config.provider,
             model=prepared.config.model,
@@ -94,4 +98,4 @@ class HeaderLedger:
         if route != self._route:
             self._log.append(route)
             self._route = route
-        return header
+        return self._header

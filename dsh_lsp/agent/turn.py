@@ -174,9 +174,9 @@ class Turn:
             LlmError: it failed, and no listener of `agent/request-error` wants to try again.
         """
         parts, number = self.parts, 0
+        self.signal.check()
         while True:
             number += 1
-            self.signal.check()
             prepared = await self._prepare()
             if number == 1:
                 self._commit(entered.messages)

@@ -6,7 +6,8 @@ authoritative and what comes later for it is ignored. No I/O, no clock.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from dsh_lsp.messages import (
@@ -93,7 +94,7 @@ class BlockAssembler:
 
     def blocks(self) -> tuple[AssistantBlock, ...]:
         """Give the blocks of the message; without tool calls if the answer was cut short or refused."""
-        blocks = tuple(block.block(index) for index, block in self._open.items())
+        blocks = _with_own_ids(block.block(index) for index, block in self._open.items())
         if self._finish is None or self._finish.reason not in _CALLS_ARE_VOID:
             return blocks
         return tuple(block for block in blocks if not isinstance(block, ToolCallBlock))
@@ -110,6 +111,22 @@ class BlockAssembler:
         block = self._open.setdefault(index, _Open(kind))
         block.pieces.append(text)
         return block
+
+
+def _with_own_ids(blocks: Iterable[AssistantBlock]) -> tuple[AssistantBlock, ...]:
+    """The blocks with an id of its own for each call: a result answers by id, and two calls must not share one."""
+    taken: set[str] = set()
+    own: list[AssistantBlock] = []
+    for block in blocks:
+        if isinstance(block, ToolCallBlock):
+            number, call_id = 1, block.id
+            while call_id in taken:
+                number += 1
+                call_id = f"{block.id}-{number}"
+            taken.add(call_id)
+            block = replace(block, id=call_id)  # noqa: PLW2901 - the same block under its own name
+        own.append(block)
+    return tuple(own)
 
 
 def _named(block: AssistantBlock, index: int) -> AssistantBlock:

@@ -23,6 +23,7 @@ class Surface:
     def __init__(self) -> None:
         self.generation = 0
         self._nodes: list[LogEvent] = []
+        self._seqs: set[int] = set()  # of the nodes
         self._messages: list[Message] | None = []
 
     def check(self, event: LogEvent) -> None:
@@ -45,11 +46,13 @@ class Surface:
             return
         if event.replaces is None:
             self._nodes.append(event)
+            self._seqs.add(event.seq)
             if self._messages is not None and (message := _message_of(event)) is not None:
                 self._messages.append(message)
             return
         first, last = self._positions(event, event.replaces)
         self._nodes[first : last + 1] = [event]
+        self._seqs = {node.seq for node in self._nodes}
         self._messages = None
         self.generation += 1
 
@@ -65,7 +68,7 @@ class Surface:
 
     def holds(self, seq: int) -> bool:
         """Whether an event is on the surface: not replaced away."""
-        return any(node.seq == seq for node in self._nodes)
+        return seq in self._seqs
 
     def _positions(self, event: LogEvent, span: SeqRange) -> tuple[int, int]:
         seqs = [node.seq for node in self._nodes]

@@ -153,6 +153,8 @@ async def test_l207_a_refused_claim_is_an_error_turn_that_takes_nothing(refused)
 async def test_l208_a_claim_that_was_sent_again_is_not_restored_beside_itself() -> None:
     async with headless([say("ok")]) as h:
         message = notice("a", "m1")
+        errors = []
+        h.agent.hooks.error.listen(errors.append)
 
         async def breaks(payload, call_next):
             h.agent.inject(message)
@@ -166,8 +168,26 @@ async def test_l208_a_claim_that_was_sent_again_is_not_restored_beside_itself() 
         assert h.agent.inbox.next_step == (message,)
         assert not h.agent.inbox.next_turn
         assert len(splices(h.log)) == 3
+        assert [str(error.error) for error in errors] == ["plugin bug"]
         await h.ask("b")
         assert committed(h.log) == ["a", "b"]
+
+
+async def test_l208_a_claim_that_was_sent_again_after_its_cancel_runs() -> None:
+    async with headless([say("ok")]) as h:
+        message = notice("a", "m1")
+
+        async def stop(payload, call_next):
+            if payload.turn == 1:
+                h.agent.cancel(USER, keep_inbox=False)
+                h.agent.followup(message)
+            return await call_next(payload)
+
+        h.agent.hooks.pre_step.listen(stop)
+        h.agent.followup(message)
+        await h.idle()
+        assert ends(h.log) == ["aborted", "completed"]
+        assert committed(h.log) == ["a"]
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["on disk", "not writable"])

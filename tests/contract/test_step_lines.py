@@ -34,6 +34,16 @@ def route_of(box):
     return choose
 
 
+class KeepsItsSpec(Acts):
+    """A tool that gives the same specification each time, as one from elsewhere may."""
+
+    kept = None
+
+    def spec(self):
+        self.kept = self.kept or super().spec()
+        return self.kept
+
+
 async def past_life(**options):
     """The log of a session that asked once."""
     async with headless([say("ok")], **options) as h:
@@ -105,16 +115,18 @@ async def test_l050_a_resumed_session_logs_its_header_again_though_nothing_chang
         assert first.header == second.header
 
 
-@pytest.mark.parametrize("what", ["system", "tools", "tool order", "config"])
+@pytest.mark.parametrize("what", ["system", "tools", "a schema in place", "tool order", "config"])
 async def test_l051_a_change_of_the_request_is_one_whole_header(what) -> None:
     prompt = SystemPrompt()
-    tools = [Add(), Acts(lambda execution: None)]
+    tools = [Add(), KeepsItsSpec(lambda execution: None)]
     async with headless([say("1"), say("2"), say("3")], prompt=prompt, tools=tools) as h:
         await h.ask("a")
         if what == "system":
             prompt.register(Section(name="s", order=0, text="More."))
         elif what == "tools":
             h.registry.register(Acts(lambda execution: None, "third"))
+        elif what == "a schema in place":
+            tools[1].spec().parameters["description"] = "changed"
         elif what == "config":
             h.agent.hooks.request.listen(route_of({"max_tokens": 7}))
         else:
@@ -129,6 +141,7 @@ async def test_l051_a_change_of_the_request_is_one_whole_header(what) -> None:
         assert [header.reason for header in headers(h)] == ["initial", "change"]
         request, header = h.model.requests[-1], headers(h)[-1].header
         assert (header.config, header.system, header.tools) == (request.config, request.system, request.tools)
+        assert header != headers(h)[0].header
 
 
 async def test_l052_a_listener_of_the_request_redirects_it_and_what_follows() -> None:
@@ -192,11 +205,11 @@ async def test_l055_adapter_defaults_are_flagged_and_found_anew_on_another_route
         first, second = (header.header for header in headers(h))
         assert (first.config.reasoning_effort, first.config.max_tokens) == ("high", 5)
         assert (second.config.reasoning_effort, second.config.max_tokens) == ("low", 5)
-        assert first.adapter_defaults == second.adapter_defaults == ("reasoning_effort",)
+        assert first.adapter_defaults == second.adapter_defaults == ("reasoningEffort",)
     async with headless([], adapters=[one, two], **RAW) as h:
         h.agent.hooks.request.listen(route_of(route))
         await h.ask("a")
-        assert headers(h)[0].header.adapter_defaults == ("max_tokens", "reasoning_effort")
+        assert headers(h)[0].header.adapter_defaults == ("maxTokens", "reasoningEffort")
 
 
 @pytest.mark.parametrize(

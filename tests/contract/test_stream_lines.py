@@ -93,6 +93,7 @@ async def test_l063_a_retry_is_a_second_request_of_the_same_step() -> None:
         own = [event.seq for event in h.of("assistant/chunk") if event.seq > attempt.seq]
         assert answer.sources == ((own[0], own[-1]),)
         assert texts(h.log.derive_messages()) == ["a", "kept"]
+        assert texts(h.model.requests[1].messages) == ["a"]
 
 
 async def test_l064_an_unanswered_failure_is_the_turns_and_leaves_an_attempt() -> None:
@@ -124,9 +125,17 @@ async def test_l066_a_cancel_wins_over_a_retry() -> None:
             h.agent.cancel(USER)
             return Retry()
 
+        drafts = []
+
+        async def note(draft, call_next):
+            drafts.append(draft)
+            return await call_next(draft)
+
         h.agent.hooks.request_error.listen(cancelled_retry)
+        h.agent.hooks.request.listen(note)
         await h.ask("a")
         assert ends(h.log) == ["aborted"]
+        assert len(drafts) == 1
         assert len(h.model.requests) == 1
         assert not h.of("assistant/message")
 
@@ -265,8 +274,8 @@ async def test_l073_the_system_text_is_its_sections_in_order_with_variables_fill
 
 @pytest.mark.parametrize(
     ("order", "names"),
-    [(None, ["add", "b", "c"]), (("c", "<unlisted-tools>"), ["c", "add", "b"]), (("b",), ["b", "add", "c"])],
-    ids=["by name", "as told", "the rest last"],
+    [(None, ["add", "b", "c"]), (("c", "<unlisted-tools>"), ["c", "add", "b"]), (("b", "b"), ["b", "add", "c"])],
+    ids=["by name", "as told", "named twice, the rest last"],
 )
 async def test_l074_tools_stand_in_one_order_however_they_were_registered(order, names) -> None:
     tools = [Acts(lambda execution: None, "c"), Add(), Acts(lambda execution: None, "b")]

@@ -86,3 +86,11 @@ def test_usage_and_finish_are_kept() -> None:
     assembler = assembled(UsageChunk(usage=usage), finish)
     assert (assembler.usage, assembler.finish) == (usage, finish)
     assert (BlockAssembler().usage, BlockAssembler().finish) == (None, None)
+
+
+def test_two_calls_of_one_answer_never_share_an_id() -> None:
+    assembler = BlockAssembler()
+    for index in range(3):
+        call = ToolCallBlock(id="same", name="f", arguments="{}")
+        assembler.push(BlockEnd(index=index, block=call))
+    assert [block.id for block in assembler.blocks()] == ["same", "same-2", "same-3"]

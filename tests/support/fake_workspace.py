@@ -1,0 +1,67 @@
+"""Fake workspace: documents in a dict, whose reviewer decides at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from dsh_lsp.abort import AbortSignal
+from dsh_lsp.decisions import Effect, EffectKind
+from dsh_lsp.errors import ToolError
+from dsh_lsp.workspace.edits import FileEdit, HunkOutcome, Snapshot, plan_hunks
+from dsh_lsp.workspace.paths import NOTHING
+from dsh_lsp.workspace.port import Entry, Listing
+
+
+class FakeWorkspace:
+    """Holds files by their paths; a path that begins with `/` or `..` lies outside."""
+
+    def __init__(self, files: dict[str, str] | None = None, *, accepts: bool = True) -> None:
+        self.files = dict(files or {})
+        self.accepts = accepts
+        self.touched: list[str] = []  # what was read, listed or proposed, in order
+
+    @property
+    def root(self) -> Path:
+        return Path("/w")
+
+    def effects(self, path: str, kind: Literal["read", "edit"]) -> list[Effect]:
+        effects = [Effect(kind=kind, detail=path, grant_key=f"{kind}:{path}")]
+        if _is_outside(path):
+            effects.append(Effect(kind="outside", detail=f"{kind} {path}", grant_key=f"outside:{kind}:{path}"))
+        return effects
+
+    async def read(self, path: str, approved: frozenset[EffectKind] = NOTHING) -> Snapshot:
+        self._touch("read", path, approved)
+        if path not in self.files:
+            raise ToolError(f"there is no file {path}", code="NOT_FOUND")
+        return Snapshot(uri=f"file:///w/{path}", path=path, text=self.files[path])
+
+    async def list_files(self, path: str, approved: frozenset[EffectKind] = NOTHING, *, limit: int) -> Listing:
+        self._touch("list", path, approved)
+        below = sorted(name for name in self.files if path == "." or name.startswith(f"{path}/"))
+        return Listing(entries=tuple(Entry(path=name) for name in below[:limit]), truncated=len(below) > limit)
+
+    async def propose(
+        self, edits: Sequence[FileEdit], approved: frozenset[EffectKind] = NOTHING, *, signal: AbortSignal
+    ) -> list[HunkOutcome]:
+        outcomes = []
+        for edit in edits:
+            self._touch("propose", edit.path, approved)
+            ids = iter(range(1_000))
+            for hunk in plan_hunks(edit, lambda ids=ids: f"h{next(ids)}"):  # type: ignore[misc]
+                outcome: Literal["landed", "rejected"] = "landed" if self.accepts else "rejected"
+                outcomes.append(HunkOutcome(hunk=hunk, path=edit.path, outcome=outcome, lines=(1, 1)))
+            if self.accepts:
+                self.files[edit.path] = edit.new_text
+        return outcomes
+
+    def _touch(self, what: str, path: str, approved: frozenset[EffectKind]) -> None:
+        self.touched.append(f"{what} {path}")
+        if _is_outside(path) and "outside" not in approved:
+            raise ToolError(f"{path} lies outside the workspace /w", code="OUTSIDE")
+
+
+def _is_outside(path: str) -> bool:
+    return path.startswith(("/", "..", "~"))
