@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from difflib import SequenceMatcher
+
+from dsh_lsp.workspace.diff import differing_blocks
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _EXOTIC = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -84,29 +85,14 @@ def _common_prefix(a: str, b: str, limit: int) -> int:
     return low
 
 
-_MAX_DIFF_LINES = 4_000  # difflib is quadratic in the worst case; beyond this the middle is one change
-
-
 def line_changes(before: str, after: str) -> list[Change]:
     """The changes of whole lines that lead from one text to the other, in order, not touching each other."""
-    old, new = split_lines(before), split_lines(after)
-    head = 0
-    while head < min(len(old), len(new)) and old[head] == new[head]:
-        head += 1
-    tail = 0
-    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
-    offset = sum(map(len, old[:head]))
-    old, new = old[head : len(old) - tail], new[head : len(new) - tail]
-    if not old and not new:
+    if before == after:
         return []
-    if len(old) + len(new) > _MAX_DIFF_LINES:
-        return [Change(Span(offset, offset + sum(map(len, old))), "".join(new))]
-    starts = [offset]
+    old, new = split_lines(before), split_lines(after)
+    starts = [0]
     for line in old:
         starts.append(starts[-1] + len(line))
     return [
-        Change(Span(starts[i1], starts[i2]), "".join(new[j1:j2]))
-        for tag, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-        if tag != "equal"
+        Change(Span(starts[i1], starts[i2]), "".join(new[j1:j2])) for i1, i2, j1, j2 in differing_blocks(old, new)
     ]

@@ -56,9 +56,3 @@ def test_changed_line_ends_are_all_of_one_kind(text: str, end: str) -> None:
 @pytest.mark.parametrize(("text", "end"), [("", "\n"), ("a", "\n"), ("a\r\nb\n\r\n", "\r\n"), ("a\rb", "\r")])
 def test_the_line_ending_is_the_one_used_most(text: str, end: str) -> None:
     assert line_ending(text) == end
-
-
-def test_a_hundred_thousand_rewritten_lines_are_one_change_at_once() -> None:
-    before = "".join(f"{n}\n" for n in range(100_000))
-    after = "".join(f"{n} {n}\n" for n in range(100_000))
-    assert len(line_changes(before, after)) == 1
