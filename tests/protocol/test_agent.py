@@ -425,7 +425,12 @@ async def test_malformed_tool_arguments_are_a_result_that_the_model_reads(projec
         (("read_file", {"path": "binary"}), "not UTF-8 text"),
         (("read_file", {"path": "calc.py", "offset": 99}), "only 6 lines"),
         (("edit_file", {"path": "calc.py", "old_text": "nope", "new_text": ""}), "does not occur"),
-        (("edit_file", {"path": "calc.py", "old_text": "return a", "new_text": "x"}), "more than once"),
+        (
+            ("edit_file", {"path": "calc.py", "old_text": "return a", "new_text": "x"}),
+            "occurs 2 times in calc.py, at lines 2, 6",
+        ),
+        (("edit_file", {"path": "calc.py", "old_text": "return a -- b", "new_text": ""}), "2\t    return a - b"),
+        (("edit_file", {"path": "calc.py", "old_text": " ", "new_text": "x"}), "more than white space"),
         (("edit_file", {"path": "calc.py", "old_text": "a - b", "new_text": "a - b"}), "would not change"),
         (("write_file", {"path": "binary", "content": "x"}), "not UTF-8 text"),
         (("write_file", {"path": ".git/hooks/pre-commit", "content": "x"}), "never writes it"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pydantic import Field
 
 from dsh_lsp.decisions import Effect
-from dsh_lsp.errors import ToolError
 from dsh_lsp.tools.tool import (
     Card,
     Execution,
@@ -16,9 +15,9 @@ from dsh_lsp.tools.tool import (
 )
 from dsh_lsp.wire import JsonObject
 from dsh_lsp.workspace.edits import FileEdit
+from dsh_lsp.workspace.match import find_match
 from dsh_lsp.workspace.port import Workspace
 from dsh_lsp.workspace.report import describe_outcomes, is_failure
-from dsh_lsp.workspace.text import line_ending, with_line_ending
 
 
 class EditFileArgs(ToolArgs):
@@ -38,7 +37,8 @@ class EditFile(Tool[EditFileArgs]):
     name = "edit_file"
     description = """
 Replace a piece of a file. old_text must occur exactly once, with its white space; give a few lines around the
-change if it is short. The user reviews the edit before it lands; the result tells what they decided.
+change if it is short. Where only white space differs, whole lines are found all the same, and the result says so.
+The user reviews the edit before it lands; the result tells what they decided.
 """
     Args = EditFileArgs
     mode: Mode = "parallel"  # type: ignore[misc]
@@ -49,21 +49,11 @@ change if it is short. The user reviews the edit before it lands; the result tel
     async def execute(self, args: EditFileArgs, execution: Execution) -> ToolOutput:
         """Find the place, propose, and tell what became of it."""
         base = await self._workspace.read(args.path, execution.approved)
-        end = line_ending(base.text)
-        old, new = with_line_ending(args.old_text, end), with_line_ending(args.new_text, end)
-        found = base.text.count(old)
-        if found == 0:
-            raise ToolError(
-                f"old_text does not occur in {base.path}; read the file and copy it exactly", code="NO_MATCH"
-            )
-        if found > 1 or base.text.find(old, base.text.find(old) + 1) != -1:
-            raise ToolError(
-                f"old_text occurs more than once in {base.path}; add lines around it until it is unique",
-                code="AMBIGUOUS",
-            )
-        edit = FileEdit(path=base.path, base=base, new_text=base.text.replace(old, new))
+        match = find_match(base.text, args.old_text, args.new_text, name=base.path)
+        edit = FileEdit(path=base.path, base=base, new_text=match.change.apply(base.text))
         outcomes = await self._workspace.propose([edit], execution.approved, signal=execution.signal)
-        return ToolOutput(text=describe_outcomes(outcomes), is_error=is_failure(outcomes))
+        found = "" if match.reading == "exact" else f"\n(old_text was found with {match.reading}.)"
+        return ToolOutput(text=describe_outcomes(outcomes) + found, is_error=is_failure(outcomes))
 
     def effects(self, args: EditFileArgs) -> list[Effect]:
         """It edits one file."""

@@ -1,0 +1,182 @@
+"""Match: finds the piece of a document that a model means, although it rarely copies white space exactly.
+
+Three readings, each stricter than the next: the exact text; whole lines but for line ends and trailing space; whole
+lines but for their indentation, with the document's own put back into the new text.
+
+Rules: a match is unique or an error; it never is empty; the error of a miss shows what comes nearest; the reading
+that found it is told to the model.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Literal
+
+from dsh_lsp.errors import ToolError
+from dsh_lsp.workspace.text import Change, Span, line_ending, split_lines, with_line_ending
+
+Reading = Literal["exact", "trailing space ignored", "indentation adapted"]
+
+MAX_CANDIDATES = 3
+MIN_LIKENESS = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """Where the old text stands, what takes its place, and how it was found."""
+
+    change: Change
+    reading: Reading
+
+
+def find_match(text: str, old: str, new: str, *, name: str) -> Match:
+    """Find the one place of `old` in a document and adapt `new` to it; `name` is what errors call the document.
+
+    Raises:
+        ToolError: `EMPTY_MATCH`, `NO_MATCH` with the nearest candidates, `AMBIGUOUS` with the lines.
+    """
+    if not old.strip():
+        raise ToolError("old_text must hold more than white space", code="EMPTY_MATCH")
+    end = line_ending(text)
+    old, new = with_line_ending(old, end), with_line_ending(new, end)
+    exact = list(_occurrences(text, old))
+    if exact:
+        spans = [Span(start, start + len(old)) for start in exact]
+        return Match(change=Change(_only(spans, text, name), new), reading="exact")
+    lines, wanted = split_lines(text), split_lines(old)
+    spans = _windows(lines, wanted, str.rstrip)
+    if spans:
+        span = _only(spans, text, name)
+        return Match(change=Change(span, _ended_like(new, text, span)), reading="trailing space ignored")
+    adapted = [
+        (span, indents) for span in _windows(lines, wanted, str.strip) if (indents := _indents(text, span, wanted))
+    ]
+    if adapted:
+        span = _only([span for span, _ in adapted], text, name)
+        indents = next(indents for at, indents in adapted if at == span)
+        replacement = "".join(_reindented(line, indents) for line in split_lines(new))
+        return Match(change=Change(span, _ended_like(replacement, text, span)), reading="indentation adapted")
+    raise ToolError(_miss(lines, wanted, name), code="NO_MATCH")
+
+
+def _occurrences(text: str, piece: str) -> Iterator[int]:
+    """Where a piece stands, overlapping ones included."""
+    at = text.find(piece)
+    while at != -1:
+        yield at
+        at = text.find(piece, at + 1)
+
+
+def _windows(lines: Sequence[str], wanted: Sequence[str], fold: Callable[[str], str]) -> list[Span]:
+    """The runs of whole lines that equal the wanted ones after folding."""
+    folded, target = [fold(line) for line in lines], [fold(line) for line in wanted]
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line))
+    count = len(target)
+    return [
+        Span(starts[first], starts[first + count])
+        for first in range(len(folded) - count + 1)
+        if folded[first] == target[0] and folded[first : first + count] == target
+    ]
+
+
+def _only(spans: Sequence[Span], text: str, name: str) -> Span:
+    if len(spans) == 1:
+        return spans[0]
+    numbers = [str(text.count("\n", 0, span.start) + 1) for span in spans[:10]]
+    more = "" if len(spans) <= 10 else f" and {len(spans) - 10} more"
+    raise ToolError(
+        f"old_text occurs {len(spans)} times in {name}, at lines {', '.join(numbers)}{more}; "
+        "add lines around it until it is unique",
+        code="AMBIGUOUS",
+    )
+
+
+def _ended_like(new: str, text: str, span: Span) -> str:
+    """The new text with or without a line end, as the whole lines that it replaces."""
+    old = text[span.start : span.end]
+    if new and old.endswith(("\n", "\r")) and not new.endswith(("\n", "\r")):
+        return new + line_ending(text)
+    return new if old.endswith(("\n", "\r")) else new.rstrip("\r\n")
+
+
+# -- indentation ---------------------------------------------------------------------------------------------
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _indents(text: str, span: Span, wanted: Sequence[str]) -> dict[str, str] | None:
+    """The document's indentation for each of the model's; None where that is not one and the same throughout."""
+    indents: dict[str, str] = {}
+    for mine, theirs in zip(wanted, split_lines(text[span.start : span.end]), strict=True):
+        if mine.strip() and indents.setdefault(_indent(mine), _indent(theirs)) != _indent(theirs):
+            return None
+    return indents
+
+
+def _reindented(line: str, indents: dict[str, str]) -> str:
+    """A new line with the document's indentation; a depth that the old text did not have goes on from the nearest."""
+    if not line.strip():
+        return line
+    indent = _indent(line)
+    known = max((mine for mine in indents if indent.startswith(mine)), key=len, default=None)
+    if known is None:  # less deep than all that is known: take away as much as the shallowest one has more
+        shallow = min(indents, key=len)
+        excess = len(shallow) - len(indent)
+        return indents[shallow][: max(0, len(indents[shallow]) - excess)] + line.lstrip(" \t")
+    deeper = indent[len(known) :]
+    if deeper and indents[known].startswith("\t") and not known.startswith("\t"):
+        deeper = "\t" * max(1, len(deeper) // 4)
+    return indents[known] + deeper + line.lstrip(" \t")
+
+
+# -- a miss --------------------------------------------------------------------------------------------------
+
+
+def _miss(lines: Sequence[str], wanted: Sequence[str], name: str) -> str:
+    found = _nearest(lines, wanted)
+    if not found:
+        return f"old_text does not occur in {name}, nor anything like it; read the file and copy the lines exactly"
+    shown = []
+    for first in found:
+        window = lines[first : first + len(wanted)]
+        body = "".join(f"{first + offset + 1}\t{line.rstrip()}\n" for offset, line in enumerate(window))
+        shown.append(f"Lines {first + 1}-{first + len(window)} come near:\n{body}")
+    return f"old_text does not occur in {name}; copy the lines exactly.\n" + "\n".join(shown).rstrip()
+
+
+def _nearest(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    """The first lines of the windows that look most like the wanted text, best first."""
+    target = [line.strip() for line in wanted]
+    places: dict[str, list[int]] = {}
+    for number, line in enumerate(lines):
+        places.setdefault(line.strip(), []).append(number)
+    votes: Counter[int] = Counter()
+    for offset, line in enumerate(target):
+        if line and len(places.get(line, ())) <= 50:  # a line that stands everywhere says nothing
+            votes.update(max(0, number - offset) for number in places.get(line, ()))
+    starts = [start for start, _ in votes.most_common(8)] or _by_words(lines, target)
+    rated = [(_likeness(lines[start : start + len(target)], target), start) for start in starts]
+    best = sorted((rate for rate in rated if rate[0] >= MIN_LIKENESS), key=lambda rate: (-rate[0], rate[1]))
+    return [start for _, start in best[:MAX_CANDIDATES]]
+
+
+def _by_words(lines: Sequence[str], target: Sequence[str]) -> list[int]:
+    """Where the longest wanted line's words occur together, if no line is equal."""
+    offset, line = max(enumerate(target), key=lambda item: len(item[1]))
+    words = set(line.split())
+    shared = [(len(words.intersection(text.split())), number) for number, text in enumerate(lines)]
+    best = sorted((item for item in shared if item[0]), key=lambda item: (-item[0], item[1]))[:8]
+    return [max(0, number - offset) for _, number in best]
+
+
+def _likeness(window: Sequence[str], target: Sequence[str]) -> float:
+    return SequenceMatcher(
+        None, "\n".join(line.strip() for line in window), "\n".join(target), autojunk=False
+    ).ratio()
