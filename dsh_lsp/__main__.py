@@ -1,10 +1,11 @@
-"""Command line: `dsh-lsp serve` for editors, `dsh-lsp demo` for people."""
+"""Command line: `dsh-lsp serve` for editors, `run` for terminals and scripts, `show` and `demo` for people."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
+from pathlib import Path
 
 from dsh_lsp import __version__
 
@@ -17,6 +18,8 @@ def main(arguments: list[str] | None = None) -> int:
     serve = commands.add_parser("serve", help="talk LSP on standard input and output; an editor starts this")
     serve.add_argument("--log-file", metavar="PATH", help="write the log here instead of standard error")
     serve.add_argument("--stdio", action="store_true", help=argparse.SUPPRESS)  # VS Code's client adds it
+    _describe_run(commands.add_parser("run", help="do what one prompt says in a directory, without an editor"))
+    _describe_show(commands.add_parser("show", help="print a stored session as an editor or as the model sees it"))
     demo = commands.add_parser("demo", help="watch the agent mend a failing test; needs no key and no network")
     demo.add_argument("--reject", action="store_true", help="decline the edit that the demo proposes")
     demo.add_argument("--fast", action="store_true", help="do not pause for the reader")
@@ -24,9 +27,77 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.command == "serve":
         return _serve(options.log_file)
+    if options.command == "run":
+        return _run(options)
+    if options.command == "show":
+        from dsh_lsp.show import show_session
+
+        return show_session(options.session, shown_as=options.shown_as, sessions=options.sessions)
     from dsh_lsp.lsp.demo import run_demo
 
     return run_demo(rejects=options.reject, fast=options.fast, lies=options.lie)
+
+
+def _describe_run(run: argparse.ArgumentParser) -> None:
+    run.description = (
+        "Run one prompt in a directory, without an editor. Each edit is shown and asked for: y accepts it, n rejects "
+        "it (n and a few words tell the model why), a accepts it and all that follow, q rejects it and all that "
+        "follow. The end of input rejects."
+    )
+    run.epilog = "Exit codes: 0 completed, 1 failed, 2 wrong usage, 130 interrupted (Ctrl-C cancels the turn)."
+    run.add_argument("prompt", metavar="PROMPT", help="what to do")
+    run.add_argument("--directory", metavar="DIR", type=Path, default=Path(), help="the workspace (default: here)")
+    run.add_argument(
+        "--yes", action="store_true", help="accept all edits; commands and the like are still asked for at a terminal"
+    )
+    run.add_argument(
+        "--json", action="store_true", help="print the session's events, a JSON row each, and nothing else"
+    )
+    run.add_argument("--model", metavar="NAME", help="the model (default: deepseek-flash)")
+    run.add_argument("--provider", metavar="P", help="deepseek, or demo: a script, no model (default: deepseek)")
+    run.add_argument("--mode", metavar="M", help="ask, read-only or plan (default: ask)")
+    run.add_argument("--settings", metavar="FILE", type=Path, help="settings as JSON, as an editor gives them")
+    _add_sessions(run)
+
+
+def _describe_show(show: argparse.ArgumentParser) -> None:
+    show.description = "Print a stored session, as an editor shows it unless another form is asked for."
+    show.add_argument("session", metavar="SESSION", help="an id, the beginning of one, the path of a log, or `last`")
+    form = show.add_mutually_exclusive_group()
+    form.add_argument(
+        "--model",
+        dest="shown_as",
+        action="store_const",
+        const="model",
+        default="editor",
+        help="what the model sees: the header of its requests, and the messages",
+    )
+    form.add_argument(
+        "--json", dest="shown_as", action="store_const", const="json", help="what an editor shows, as one JSON value"
+    )
+    _add_sessions(show)
+
+
+def _add_sessions(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--sessions", metavar="DIR", type=Path, help="where session logs live")
+
+
+def _run(options: argparse.Namespace) -> int:
+    from dsh_lsp.run import RunOptions, run_prompt
+
+    return run_prompt(
+        RunOptions(
+            prompt=options.prompt,
+            directory=options.directory,
+            accepts_edits=options.yes,
+            as_json=options.json,
+            provider=options.provider,
+            model=options.model,
+            mode=options.mode,
+            settings=options.settings,
+            sessions=options.sessions,
+        )
+    )
 
 
 def _serve(log_file: str | None) -> int:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import anyio.to_thread
 from anyio.abc import TaskGroup
 from pydantic import Field
 
@@ -29,9 +28,9 @@ from dsh_lsp.plugin import Context
 from dsh_lsp.plugin_host import PluginEntry, PluginHost
 from dsh_lsp.plugins import approval, limits, persona, repeat, spill, timeout, toolbox
 from dsh_lsp.plugins.limits import Settings as LimitSettings
+from dsh_lsp.session.loading import load_session
 from dsh_lsp.session.log import SessionHeader, SessionLog, wall_clock_ms
-from dsh_lsp.session.repair import closers
-from dsh_lsp.session.store import SessionStore, read_session, state_directory
+from dsh_lsp.session.store import SessionStore, claim_session, session_lock, state_directory
 from dsh_lsp.session.summary import Summary, SummaryFold
 from dsh_lsp.settings import SettingsModel
 from dsh_lsp.tools.approvals import Approvals
@@ -97,8 +96,8 @@ class Session:
         return self.log.header.id
 
     async def close(self) -> None:
-        """Put all on disk and undo what was registered; the agent rests by now."""
-        await self.store.settle()
+        """Put all on disk, let others have the session, undo what was registered; the agent rests by now."""
+        await self.store.close()
         self.context.scope.close()
 
     def check_ready(self) -> None:
@@ -159,29 +158,30 @@ def new_log(settings: Settings, root: Path, *, parent: str | None = None, events
     """Begin a session whose file appears with its first input; a fork begins with the events of its parent."""
     header = SessionHeader(id=new_id(), created_at=wall_clock_ms(), cwd=str(root), parent_session=parent)
     log = SessionLog(header, events=events)
-    return Stored(log=log, store=SessionStore.create(sessions_folder(settings), log))
+    folder = sessions_folder(settings)
+    lock = session_lock(folder / f"{header.id}.jsonl")
+    return Stored(log=log, store=SessionStore.create(folder, log, lock=lock))
 
 
 async def resume_log(path: Path) -> Stored:
     """Go on with a stored session; a turn that its last writer left open is closed.
 
     Raises:
-        SessionError: `LOG_NOT_READABLE`.
+        SessionError: `UNKNOWN_SESSION`, `SESSION_LOCKED`, `LOG_NOT_READABLE`, `LOG_NOT_SUPPORTED`.
     """
-    header, events = await anyio.to_thread.run_sync(read_session, path)
-    log = SessionLog(header, events=[*events, *closers(events)])
-    return Stored(log=log, store=SessionStore.resume(path, log, written=len(events)))
+    loaded = await claim_session(path)
+    return Stored(log=loaded.log, store=SessionStore.resume(loaded))
 
 
 def summarize(path: Path) -> Summary:
     """Read what a list shows of a session from its log.
 
     Raises:
-        SessionError: `LOG_NOT_READABLE`.
+        SessionError: `LOG_NOT_READABLE`, `LOG_NOT_SUPPORTED`.
     """
-    header, events = read_session(path)
-    fold = SummaryFold(header)
-    for event in events:
+    log = load_session(path).log
+    fold = SummaryFold(log.header)
+    for event in log.facts():
         fold.add(event)
     return fold.take()
 
@@ -190,7 +190,7 @@ def options_for(settings: Settings, log: SessionLog) -> AgentOptions:
     """The route of a session: the one that its log names, else the one of the settings."""
     model = settings.model
     provider, name = model.provider, model.name
-    for event in log:
+    for event in log.facts():
         if isinstance(event.data, RequestHeaderLogged):
             provider, name = event.data.header.config.provider, event.data.header.config.model  # type: ignore[assignment]
     return AgentOptions(

@@ -1,10 +1,12 @@
 """Decisions: the events in which a person is asked and answers: reviews, approvals, the mode.
 
-Rules: frozen values; what was asked and what was decided come as a pair.
+Rules: frozen values; what was asked and what was decided come as a pair; each pair has a closer, which decides what
+was still open when the process died.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
@@ -153,3 +155,46 @@ class PermissionPreset(Wire):
     """The mode from here on."""
 
     preset: Mode
+
+
+# -- what a crash left open ------------------------------------------------------------------------------------
+
+
+def close_approvals(facts: Iterable[object]) -> list[ApprovalDecided]:
+    """Decide the approvals that nobody answered as cancelled."""
+    waiting: dict[str, None] = {}
+    for fact in facts:
+        match fact:
+            case ApprovalAsked(id=asked):
+                waiting[asked] = None
+            case ApprovalDecided(id=asked):
+                waiting.pop(asked, None)
+            case _:
+                pass
+    return [ApprovalDecided(id=asked, outcome=Refused(kind="cancelled")) for asked in waiting]
+
+
+def close_reviews(facts: Iterable[object]) -> list[ReviewDecided]:
+    """Decide the hunks that nobody decided as cancelled, but for those that were seen in their document."""
+    waiting: dict[str, dict[str, Outcome]] = {}
+    for fact in facts:
+        match fact:
+            case ReviewOpened(proposal=proposal, files=files):
+                waiting[proposal] = {hunk.id: "cancelled" for file in files for hunk in file.hunks}
+            case EditLanded(proposal=proposal, hunk=hunk_id) if hunk_id in waiting.get(proposal, ()):
+                waiting[proposal][hunk_id] = "landed"
+            case ReviewDecided(proposal=proposal, hunks=decided):
+                for hunk in decided:
+                    waiting.get(proposal, {}).pop(hunk.id, None)
+            case _:
+                pass
+    return [
+        ReviewDecided(proposal=proposal, hunks=tuple(HunkDecided(id=i, outcome=o) for i, o in hunks.items()))
+        for proposal, hunks in waiting.items()
+        if hunks
+    ]
+
+
+Closer: TypeAlias = Callable[[Iterable[object]], list[ApprovalDecided] | list[ReviewDecided]]
+
+CLOSERS: tuple[Closer, ...] = (close_approvals, close_reviews)  # each takes the data of a log's events

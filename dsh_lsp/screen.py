@@ -30,6 +30,11 @@ _CONTROLS: Final = dict.fromkeys(
 )
 
 
+def harmless(text: str) -> str:
+    """Text of a model or a file, without what could steer a terminal."""
+    return text.translate(_CONTROLS)
+
+
 def wants_colours(out: TextIO, environ: Mapping[str, str]) -> bool:
     """Whether escape codes are welcome: on a terminal that knows them, unless `NO_COLOR` is set."""
     if not out.isatty() or environ.get("NO_COLOR") or environ.get("TERM") == "dumb":
@@ -251,7 +256,7 @@ class Screen:
 
     def _put(self, text: str, style: Style) -> None:
         code = _CODES[style] if self._colours else ""
-        text = text.translate(_CONTROLS)
+        text = harmless(text)
         self._write(f"\x1b[{code}m{text}\x1b[0m" if code else text)
         self._column += len(text)
 

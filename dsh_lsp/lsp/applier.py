@@ -20,8 +20,9 @@ from dsh_lsp.lsp.documents import Document, DocumentChanged, Documents
 from dsh_lsp.lsp.editor import Editor
 from dsh_lsp.lsp.proposal import FileUnderReview, Item
 from dsh_lsp.session.log import SessionLog
-from dsh_lsp.workspace.disk import create_file, read_file, replace_file
-from dsh_lsp.workspace.edits import Absent, Hunk, HunkOutcome, Landed, Touched, Verdict, applied, judge
+from dsh_lsp.workspace.disk import read_file
+from dsh_lsp.workspace.edits import Absent, Hunk, HunkOutcome, Landed, Touched, judge
+from dsh_lsp.workspace.files import lines_of, write_hunks
 from dsh_lsp.workspace.text import Span
 
 MAX_ATTEMPTS = 5
@@ -182,7 +183,10 @@ class Applier:
         for item in items:
             item.state = "sent"
         try:
-            before, verdicts, text = await anyio.to_thread.run_sync(_write_to_disk, file, [i.hunk for i in items])
+            base = None if file.edit.base is None else file.text
+            text, verdicts = await anyio.to_thread.run_sync(
+                write_hunks, file.path, file.edit.path, base, [item.hunk for item in items]
+            )
         except ToolError as error:
             self._settle([(item, item.as_outcome("notLanded", note=str(error))) for item in items])
             return
@@ -196,7 +200,7 @@ class Applier:
                     settled.append((item, item.as_outcome("landed", lines=lines, note="saved")))
                 case _:
                     settled.append((item, item.as_outcome("conflict", current=text)))
-        lost = file.rebase(before, text)
+        lost = file.rebase(file.text, text)
         self._settle(settled + [(item, item.as_outcome("conflict", current=text)) for item in lost])
 
     def _log_landed(
@@ -215,32 +219,9 @@ class Applier:
         )
 
 
-def _write_to_disk(file: FileUnderReview, hunks: list[Hunk]) -> tuple[str, dict[str, Verdict], str]:
-    """Write hunks of a file as it is now: its text before, what became of each hunk, and its text after."""
-    name = file.edit.path
-    if file.edit.base is None:
-        text = hunks[0].new
-        create_file(file.path, text, name)
-        return "", {hunks[0].id: Landed(Span(0, len(text)))}, text
-    before = read_file(file.path, name)
-    verdicts = judge(file.text, hunks, before.text)
-    ready = [verdict.hunk for verdict in verdicts.values() if isinstance(verdict, Absent)]
-    if not ready:
-        return before.text, verdicts, before.text
-    replace_file(file.path, before, applied(before.text, ready), name)
-    after = read_file(file.path, name).text  # what counts is what stands there
-    return file.text, verdicts | judge(before.text, ready, after), after
-
-
 def text_on_disk(path: Path) -> str | None:
     """A file's text; None when it has none."""
     try:
         return read_file(path, path.name).text
     except ToolError:
         return None
-
-
-def lines_of(text: str, span: Span) -> tuple[int, int]:
-    """The lines, counted from 1, that a span covers."""
-    first = text.count("\n", 0, span.start) + 1
-    return first, first + text.count("\n", span.start, max(span.start, span.end - 1))

@@ -20,6 +20,7 @@ from dsh_lsp.hooks import Emit
 from dsh_lsp.lsp.documents import Documents
 from dsh_lsp.lsp.editor import Editor
 from dsh_lsp.tools.approvals import ApprovalHook, ApprovalRequest
+from dsh_lsp.tools.cards import words_of
 
 Decision = Literal["allowOnce", "allowSession", "reject"]
 
@@ -132,15 +133,5 @@ class ApprovalDesk:
 def describe(asked: ApprovalAsked) -> tuple[str, str]:
     """A question as a title and the details below it."""
     title = f"may {asked.tool_name} run?"
-    lines = [f"{_WORDS[effect.kind]}: {effect.detail}" for effect in asked.effects]
+    lines = [words_of(effect) for effect in asked.effects]
     return title, "\n".join([*lines, *([asked.reason] if asked.reason else [])])
-
-
-_WORDS = {
-    "read": "reads",
-    "edit": "edits",
-    "command": "runs",
-    "outside": "outside the workspace",
-    "rights": "changes what other programs may run",
-    "network": "reaches the network",
-}

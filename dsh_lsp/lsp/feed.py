@@ -37,7 +37,7 @@ from dsh_lsp.events import (
 from dsh_lsp.lsp.progress import TurnProgress
 from dsh_lsp.lsp.protocol import STATUS
 from dsh_lsp.messages import ToolResultBlock
-from dsh_lsp.tools.pipeline import card_of, read_arguments, validate
+from dsh_lsp.tools.cards import call_card, result_card
 from dsh_lsp.tools.tool import Card, Execution
 from dsh_lsp.wire import JsonObject, encode
 
@@ -142,27 +142,15 @@ class Feed:
         match event.data:
             case ToolCall() as call:
                 self._calls[call.call_id] = call
-                return self._make_card(call, None)
+                return call_card(self._session.tools, call)
             case ToolResult(message=message) as result:
                 for block in message.content:
                     if isinstance(block, ToolResultBlock) and block.tool_call_id in self._calls:
-                        return self._make_card(self._calls.pop(block.tool_call_id), (block.text, result.meta))
+                        call = self._calls.pop(block.tool_call_id)
+                        return result_card(self._session.tools, call, block.text, result.meta)
                 return None
             case _:
                 return None
-
-    def _make_card(self, call: ToolCall, result: tuple[str, JsonObject | None] | None) -> Card:
-        tool = self._session.tools.get(call.name)
-        plain = Card(kind="generic", title=call.name, body=result[0] if result else None)
-        if tool is None:
-            return plain
-        try:
-            args = validate(tool, read_arguments(call.arguments))
-        except Exception:  # noqa: BLE001 - the model's arguments may be anything, and a card is only looks
-            return plain
-        if result is None:
-            return card_of(lambda: tool.present_call(args), call.name)
-        return card_of(lambda: tool.present_result(args, *result), call.name)
 
     # -- live frames -----------------------------------------------------------------------------------------
 

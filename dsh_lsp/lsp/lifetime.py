@@ -14,7 +14,6 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -101,8 +100,7 @@ async def serve(server: HostServer, descriptors: Descriptors | None = None) -> i
     protocol, loop = server.protocol, asyncio.get_running_loop()
     ending = Ending(loop)
     claimed = descriptors or claim_descriptors()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _signal_handler(ending))
+    _take_signals(ending)
     writer = FrameWriter(claimed.output, loop, on_broken=lambda: ending.begin(1))
     reader = FrameReader(claimed.input, loop, on_end=lambda: ending.limit(BLOCKED_LOOP_S, 1))
     protocol.attach(writer)
@@ -124,9 +122,16 @@ async def serve(server: HostServer, descriptors: Descriptors | None = None) -> i
     return 1 if ending.code is None else ending.code
 
 
-def _signal_handler(ending: Ending) -> Callable[[int, FrameType | None], None]:
+def _take_signals(ending: Ending) -> None:
     # Not `loop.add_signal_handler`: that one waits for a loop which may be blocked.
-    return lambda number, _frame: ending.begin(128 + number)
+    def handle(number: int, _frame: FrameType | None) -> None:
+        ending.begin(128 + number)
+
+    signal.signal(signal.SIGTERM, handle)
+    signal.signal(signal.SIGINT, handle)
+    hang_up = getattr(signal, "SIGHUP", None)  # Windows has none, and `nohup` wants it ignored
+    if hang_up is not None and signal.getsignal(hang_up) is signal.SIG_DFL:
+        signal.signal(hang_up, handle)
 
 
 async def _pump(protocol: HostProtocol, reader: FrameReader, writer: FrameWriter, ending: Ending) -> None:

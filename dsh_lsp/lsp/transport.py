@@ -242,7 +242,7 @@ class FrameReader:
     def _run(self) -> None:
         try:
             with open(self._descriptor, "rb", closefd=False) as stream:
-                while (length := _read_header(stream.readline)) is not None:
+                while (length := read_header(stream.readline)) is not None:
                     body = stream.read(length)
                     if len(body) < length:
                         break
@@ -254,7 +254,7 @@ class FrameReader:
             self._on_end()
 
 
-def _read_header(readline: Callable[[int], bytes]) -> int | None:
+def read_header(readline: Callable[[int], bytes]) -> int | None:
     """Read one header and return its Content-Length; None ends the input.
 
     Names in any case and bare line feeds pass. A header without a usable length loses the place in the stream

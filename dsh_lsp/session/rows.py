@@ -9,12 +9,11 @@ its events, for most of a long log is chunks that nobody asks for again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from itertools import accumulate, groupby
+from itertools import accumulate, count, groupby
 from typing import Final
 
-from dsh_lsp.events import AssistantChunk, LogEvent, encode_event
-from dsh_lsp.messages import ReasoningDelta, TextDelta, ToolCallDelta
+from dsh_lsp.events import AssistantChunk, LogEvent, decode_event, encode_event
+from dsh_lsp.messages import Chunk, ReasoningDelta, TextDelta, ToolCallDelta
 from dsh_lsp.wire import JsonObject, decode, encode
 
 _RUNS: dict[type, tuple[str, str]] = {  # the row's type, and the key under which a chunk holds its text
@@ -28,15 +27,12 @@ _INTS, _STRINGS = {int}, {str}
 
 
 class ChunkRun:
-    """The events of one packed row; they are made when the first of them is asked for.
+    """The events of one packed row; they are made when one is asked for that is neither the first nor the last."""
 
-    `first` and `last` are there at once, and stand for the run where the text between them does not matter.
-    """
-
-    __slots__ = ("_deltas", "_events", "_texts", "first", "last", "length")
+    __slots__ = ("_deltas", "_events", "_texts", "first", "length")
 
     def __init__(self, row: JsonObject) -> None:
-        """Check the whole row.
+        """Check the whole row, and make its first event.
 
         Raises:
             KeyError, TypeError, ValueError, pydantic.ValidationError: the row is none.
@@ -46,22 +42,27 @@ class ChunkRun:
             raise ValueError("a run of chunks with a gap")
         if set(map(type, deltas)) != _INTS or set(map(type, texts)) != _STRINGS:
             raise ValueError("a run of chunks that holds something else")
-        key = RUN_KEYS[row["type"]]
-        chunk = decode(AssistantChunk, {"turn": row["turn"], "step": row["step"], "chunk": {**row["chunk"], key: ""}})
-        if _RUNS.get(type(chunk.chunk), ("",))[0] != row["type"]:
-            raise ValueError(f"a chunk of another kind among {row['type']}")
         seq, time = row["seq0"], row["time0"]
         if type(seq) is not int or type(time) is not int:
             raise ValueError("a run of chunks without its place")
+        tag = row["type"]
+        chunk = {**row["chunk"], RUN_KEYS[tag]: texts[0]}
+        data = decode(AssistantChunk, {"turn": row["turn"], "step": row["step"], "chunk": chunk})
+        if _RUNS.get(type(data.chunk), ("",))[0] != tag:
+            raise ValueError(f"a chunk of another kind among {tag}")
         self.length = len(texts)
-        self.first = LogEvent(seq=seq, time=time + deltas[0], data=_with_text(chunk, texts[0]))
-        self.last = self.first
-        if self.length > 1:
-            end = LogEvent(seq=seq + self.length - 1, time=time + sum(deltas), data=_with_text(chunk, texts[-1]))
-            self.last = end
+        self.first = LogEvent(seq=seq, time=time + deltas[0], data=data)
         self._deltas: list[int] = deltas
         self._texts: list[str] = texts
         self._events: list[LogEvent] = []
+
+    @property
+    def last(self) -> LogEvent:
+        """The event at the end of the run."""
+        if self._events or self.length == 1:
+            return self._events[-1] if self._events else self.first
+        time = self.first.time + sum(self._deltas[1:])
+        return next(self._make(self.first.seq + self.length - 1, [time], self._texts[-1:]))
 
     def event(self, seq: int) -> LogEvent:
         """One event of the run."""
@@ -72,17 +73,18 @@ class ChunkRun:
     def events(self) -> Sequence[LogEvent]:
         """All events of the run."""
         if not self._events:
-            shared = self.first.data
-            assert isinstance(shared, AssistantChunk)
             times = accumulate(self._deltas[1:], initial=self.first.time)
-            seqs = range(self.first.seq, self.first.seq + self.length)
-            chunks = _chunks(shared, self._texts)
-            self._events = [
-                LogEvent(seq=seq, time=time, data=AssistantChunk(turn=shared.turn, step=shared.step, chunk=chunk))
-                for seq, time, chunk in zip(seqs, times, chunks, strict=True)
-            ]
+            self._events = list(self._make(self.first.seq, times, self._texts))
             self._deltas, self._texts = [], []
         return self._events
+
+    def _make(self, seq: int, times: Iterable[int], texts: Iterable[str]) -> Iterator[LogEvent]:
+        """Events like the first one; made directly, since their row was checked."""
+        shared: AssistantChunk = self.first.data  # type: ignore[assignment]
+        chunks = _like(shared.chunk, texts)
+        for place, time, chunk in zip(count(seq), times, chunks, strict=False):
+            data = AssistantChunk(turn=shared.turn, step=shared.step, chunk=chunk)
+            yield LogEvent(seq=place, time=time, data=data)
 
 
 def pack(events: Iterable[LogEvent]) -> Iterator[JsonObject]:
@@ -93,6 +95,15 @@ def pack(events: Iterable[LogEvent]) -> Iterator[JsonObject]:
             yield from map(encode_event, (first, *others))
         else:
             yield _encode_run([first, *others])
+
+
+def unpack(row: JsonObject) -> Sequence[LogEvent]:
+    """The events of a row.
+
+    Raises:
+        KeyError, TypeError, ValueError, pydantic.ValidationError: the row is none.
+    """
+    return ChunkRun(row).events() if row["type"] in RUN_KEYS else (decode_event(row),)
 
 
 _Run = tuple[type, int, int, int, str | None, str | None]  # all that the chunks of a run have in common
@@ -133,18 +144,13 @@ def _text_of(event: LogEvent) -> str:
     return chunk.arguments_delta if isinstance(chunk, ToolCallDelta) else chunk.text  # type: ignore[union-attr]
 
 
-def _with_text(shared: AssistantChunk, text: str) -> AssistantChunk:
-    return replace(shared, chunk=next(_chunks(shared, (text,))))
-
-
-def _chunks(shared: AssistantChunk, texts: Iterable[str]) -> Iterator[TextDelta | ReasoningDelta | ToolCallDelta]:
-    """Chunks like the shared one with these texts; made directly, since their row was checked."""
-    match shared.chunk:
+def _like(shared: Chunk, texts: Iterable[str]) -> Iterator[TextDelta | ReasoningDelta | ToolCallDelta]:
+    match shared:
         case TextDelta(index=index):
             return (TextDelta(index=index, text=text) for text in texts)
         case ReasoningDelta(index=index):
             return (ReasoningDelta(index=index, text=text) for text in texts)
         case ToolCallDelta(index=index, id=call_id, name=name):
             return (ToolCallDelta(index=index, id=call_id, arguments_delta=text, name=name) for text in texts)
-        case other:
-            raise TypeError(f"{type(other).__name__} does not stand in runs")
+        case _:
+            raise TypeError(f"{type(shared).__name__} does not stand in runs")

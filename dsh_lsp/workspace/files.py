@@ -38,6 +38,7 @@ from dsh_lsp.workspace.edits import (
     HunkOutcome,
     Landed,
     Snapshot,
+    Touched,
     Verdict,
     applied,
     judge,
@@ -133,22 +134,26 @@ class FileWorkspace:
 
     async def read(self, path: str, approved: frozenset[EffectKind] = NOTHING) -> Snapshot:
         """Read a file."""
-        real = resolve(self.root, path, approved)
-        name = shown(self.root, real)
-        text = (await anyio.to_thread.run_sync(read_file, real, name)).text
-        return Snapshot(uri=real.as_uri(), path=name, text=text)
+
+        def read() -> Snapshot:
+            real = resolve(self.root, path, approved)
+            name = shown(self.root, real)
+            return Snapshot(uri=real.as_uri(), path=name, text=read_file(real, name).text)
+
+        return await anyio.to_thread.run_sync(read)
 
     async def list_files(self, path: str, approved: frozenset[EffectKind] = NOTHING, *, limit: int) -> Listing:
         """List the files below a folder."""
-        folder = resolve(self.root, path, approved)
-        return await anyio.to_thread.run_sync(lambda: list_folder(self.root, folder, limit=limit))
+        return await anyio.to_thread.run_sync(
+            lambda: list_folder(self.root, resolve(self.root, path, approved), limit=limit)
+        )
 
     async def propose(
         self, edits: Sequence[FileEdit], approved: frozenset[EffectKind] = NOTHING, *, signal: AbortSignal
     ) -> list[HunkOutcome]:
         """Have every hunk decided, write those that are accepted, and tell what became of each."""
         proposal = self._new_id()
-        files = [self._plan(proposal, edit, approved) for edit in edits]
+        files = await anyio.to_thread.run_sync(lambda: [self._plan(proposal, edit, approved) for edit in edits])
         self._log.append(ReviewOpened(proposal=proposal, files=tuple(file.describe() for file in files)))
         for file in files:
             async with self._one_at_a_time:
@@ -264,7 +269,10 @@ def write_hunks(path: Path, name: str, base: str | None, hunks: Sequence[Hunk]) 
     if not ready:
         return before.text, verdicts
     replace_file(path, before, applied(before.text, ready), name)
-    after = read_file(path, name).text  # what counts is what stands there
+    try:
+        after = read_file(path, name).text  # what counts is what stands there
+    except ToolError:  # somebody took it away at once
+        return "", {hunk.id: Touched() for hunk in hunks}
     return after, verdicts | judge(before.text, ready, after)
 
 
