@@ -20,6 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
     serve.add_argument("--stdio", action="store_true", help=argparse.SUPPRESS)  # VS Code's client adds it
     _describe_run(commands.add_parser("run", help="do what one prompt says in a directory, without an editor"))
     _describe_show(commands.add_parser("show", help="print a stored session as an editor or as the model sees it"))
+    _describe_sessions(commands.add_parser("sessions", help="list the stored sessions, newest first"))
     demo = commands.add_parser("demo", help="watch the agent mend a failing test; needs no key and no network")
     demo.add_argument("--reject", action="store_true", help="decline the edit that the demo proposes")
     demo.add_argument("--fast", action="store_true", help="do not pause for the reader")
@@ -33,6 +34,10 @@ def main(arguments: list[str] | None = None) -> int:
         from dsh_lsp.show import show_session
 
         return show_session(options.session, shown_as=options.shown_as, sessions=options.sessions)
+    if options.command == "sessions":
+        from dsh_lsp.listing import list_sessions
+
+        return list_sessions(root=Path() if options.here else None, as_json=options.json, sessions=options.sessions)
     from dsh_lsp.lsp.demo import run_demo
 
     return run_demo(rejects=options.reject, fast=options.fast, lies=options.lie)
@@ -76,6 +81,13 @@ def _describe_show(show: argparse.ArgumentParser) -> None:
         "--json", dest="shown_as", action="store_const", const="json", help="what an editor shows, as one JSON value"
     )
     _add_sessions(show)
+
+
+def _describe_sessions(sessions: argparse.ArgumentParser) -> None:
+    sessions.description = "List the stored sessions, newest first; `dsh-lsp show` prints one."
+    sessions.add_argument("--here", action="store_true", help="only those of this directory")
+    sessions.add_argument("--json", action="store_true", help="print each as a JSON object")
+    _add_sessions(sessions)
 
 
 def _add_sessions(parser: argparse.ArgumentParser) -> None:
