@@ -37,10 +37,11 @@ CHECKS = (
     Check("neovim", (*PYTEST, "tests/e2e/test_neovim.py")),
     Check(
         "long properties",
-        (*PYTEST, "tests/unit", "-k", "mirror or hunk or line or text", "--timeout", "600"),
+        (*PYTEST, "tests/unit", "tests/contract", "tests/protocol/test_fuzz.py", "--timeout", "900", "-n", "2"),
         long=True,
         env=(("HYPOTHESIS_PROFILE", "long"),),
     ),
+    Check("mutants", ("-m", "tests.contract.run_mutants"), long=True),
 )
 
 

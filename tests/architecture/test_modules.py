@@ -23,3 +23,10 @@ def test_a_module_begins_with_a_noun_and_a_sentence(path: Path) -> None:
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_module_has_one_job_and_so_few_lines(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= MAX_LINES
+
+
+def test_the_picture_names_every_module_and_no_other() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    named = set(re.findall(r"`([a-z_]+(?:/[a-z_]+)*\.py)`", page))
+    real = {str(path.relative_to(ROOT / "dsh_lsp")) for path in MODULES if path.name != "__init__.py"}
+    assert named == {name for name in real if not name.startswith("plugins/")}
