@@ -218,10 +218,10 @@ class Agent:
         """Run a job while no turn can run; input waits, and a wake is replayed afterwards.
 
         Raises:
-            UsageError: `BUSY`, at once; something runs already.
+            UsageError: `BUSY`, at once; something runs already, or the agent is disposed.
         """
-        if self._phase != "idle":
-            raise UsageError("the session already has active work", code="BUSY")
+        if self._phase != "idle" or self._disposed:
+            raise UsageError("the session already has active work, or has ended", code="BUSY")
         self._begin("maintenance")
         return self._maintain(job)
 

@@ -239,10 +239,12 @@ class ChatDecoder:
             return
         self.started = True
         reasoning = next((text for name in _REASONING_FIELDS if (text := _string(delta.get(name)))), "")
-        yield from self._reasoning.push(reasoning, self._indexes)
+        if reasoning:
+            yield from self._reasoning.push(reasoning, self._indexes)
         refusal = _string(delta.get("refusal"))
         self._refused |= bool(refusal)
-        yield from self._text.push(_content_text(delta.get("content")) + refusal, self._indexes)
+        if text := _content_text(delta.get("content")) + refusal:
+            yield from self._text.push(text, self._indexes)
         for entry in _call_entries(delta):
             yield from self._calls.push(entry)
         self._finish = _string(choice.get("finish_reason")) or self._finish
@@ -316,10 +318,10 @@ class _Prose:
         return bool(self._pieces)
 
     def push(self, piece: str, indexes: Iterator[int]) -> Iterator[Chunk]:
-        yield from self._show(self._joiner.push(piece), indexes)
+        return self._show(self._joiner.push(piece), indexes)
 
     def flush(self, indexes: Iterator[int]) -> Iterator[Chunk]:
-        yield from self._show(self._joiner.flush(), indexes)
+        return self._show(self._joiner.flush(), indexes)
 
     def end(self) -> Iterator[Chunk]:
         if self.open:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import codecs
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import aclosing
 from dataclasses import dataclass
 
 MAX_STREAM_BYTES = 64 * 2**20
@@ -64,18 +63,6 @@ class _Packets:
         return b""
 
 
-async def read_frames(packets: AsyncIterator[bytes], *, max_bytes: int = MAX_STREAM_BYTES) -> AsyncGenerator[Frame]:
-    """Read frames from packets; a frame without text is left out.
-
-    Raises:
-        StreamTooLargeError: more than `max_bytes` came.
-    """
-    async with aclosing(read_batches(packets, max_bytes=max_bytes)) as batches:
-        async for batch in batches:
-            for frame in batch:
-                yield frame
-
-
 async def read_batches(
     packets: AsyncIterator[bytes], *, max_bytes: int = MAX_STREAM_BYTES
 ) -> AsyncGenerator[list[Frame]]:
@@ -97,48 +84,28 @@ async def read_batches(
 
 
 class _EventCutter:
-    """Cuts server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream."""
+    """Cuts server-sent events with the parts of httpx-sse.
+
+    Its `EventSource` is not used: it believes the type and charset that the response claims, and waits once an event.
+    """
 
     def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
-        self._line: list[str] = []  # the pieces of the line that has not ended
-        self._after_cr = False  # a CR came last: it ends the line, alone or with the LF that may follow
-        self._event = ""
-        self._data: list[str] = []
+        from httpx_sse._decoders import SSEDecoder, SSELineDecoder
+
+        self._text = codecs.getincrementaldecoder("utf-8-sig")("replace")
+        self._lines = SSELineDecoder()
+        self._events = SSEDecoder()
 
     def feed(self, packet: bytes) -> Iterator[Frame]:
-        for line in self._lines(self._decoder.decode(packet)):
-            if line:
-                self._take(line)
-                continue
-            if self._data:
-                yield Frame("\n".join(self._data), self._event or "message")
-            self._event, self._data = "", []
+        text = self._text.decode(packet)
+        for line in self._lines.decode(text) if text else ():
+            event = self._events.decode(line)
+            if event is not None:
+                yield Frame(event.data, event.event)
 
     def end(self) -> Iterator[Frame]:
         """Complete an event whose blank line is missing."""
         return self.feed(b"\n\n")
-
-    def _lines(self, text: str) -> list[str]:
-        if self._after_cr:
-            text = "\r" + text
-        self._after_cr = text.endswith("\r")
-        if self._after_cr:
-            text = text[:-1]
-        *lines, rest = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-        if lines:
-            lines[0] = "".join(self._line) + lines[0]
-            self._line = []
-        self._line.append(rest)
-        return lines
-
-    def _take(self, line: str) -> None:
-        name, _, value = line.partition(":")  # a comment has no name
-        value = value.removeprefix(" ")
-        if name == "data":
-            self._data.append(value)
-        elif name == "event":
-            self._event = value
 
 
 class _JsonCutter:

@@ -11,7 +11,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Literal
 
@@ -39,15 +39,16 @@ from dsh_lsp.events import (
 )
 from dsh_lsp.llm.adapter import Llm, ModelRequest
 from dsh_lsp.llm.scripted import Reply, ScriptedAdapter, call, call_text, fail, finish_as, hold, say, think
-from dsh_lsp.messages import PluginSource, TextBlock, UserMessage
+from dsh_lsp.messages import CallConfig, PluginSource, TextBlock, UserMessage
 from dsh_lsp.session.legality import LogState, advance, check
 from dsh_lsp.session.log import SessionHeader, SessionLog
 from dsh_lsp.session.surface import Surface, derive_messages
+from dsh_lsp.tools.pipeline import Denied
 from dsh_lsp.tools.registry import ToolRegistry
 from dsh_lsp.tools.tool import Effect, Execution, Mode, Tool, ToolArgs, ToolOutput
 
-TICKS_TO_REST = 3_000  # far more than any scenario needs; a driver that is still at work then has lost its way
-TICKS_TO_FORCE = 200  # a forced turn waits for nobody, whatever its tools and plugins do
+TICKS_TO_REST = 20_000  # far more than any scenario needs; a driver that is still at work then has lost its way
+TICKS_TO_FORCE = 100  # a forced turn waits for nobody, whatever its tools and plugins do
 HEADER = SessionHeader(id="s1", created_at=0, cwd="/w")
 
 # -- scenarios -----------------------------------------------------------------------------------------------
@@ -86,6 +87,14 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+class Meddling:
+    """What a listener does that has no say in messages: when a call is configured, or a tool admitted."""
+
+    kind: Literal["nothing", "refuse", "raise", "hang"] = "nothing"
+    ticks: int = 0
+
+
+@dataclass(frozen=True)
 class Action:
     """One thing that somebody does, and how long nothing else is done afterwards."""
 
@@ -97,11 +106,14 @@ class Action:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A whole run; `barriers` are the flushes that fail, by their number."""
+    """A whole run; `broken_barriers` are the flushes that fail, by their number; `stops` says which stops steer."""
 
     actions: tuple[Action, ...] = ()
     answers: tuple[Answer, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
+    drafts: tuple[Meddling, ...] = ()
+    admissions: tuple[Meddling, ...] = ()
+    stops: tuple[bool, ...] = ()
     retries: tuple[bool, ...] = ()
     cap: int = 2
     barrier_ticks: int = 0
@@ -127,7 +139,7 @@ def _tuples(strategy: st.SearchStrategy[Any], least: int, most: int) -> st.Searc
 tool_uses = st.builds(
     ToolUse,
     tool=_often("parallel", "parallel2", "exclusive", "unknown"),
-    ticks=st.integers(0, 12),
+    ticks=st.sampled_from((0, 1, 2, 3, 5, 8, 12, 300)),
     hears=_often("obeys", "ignores", "deaf"),
     ends=_often("answers", "raises", "errs", "adds context", "concludes"),
     broken=_often(False, True),
@@ -149,6 +161,7 @@ KINDS = (
     *("followup", "followup", "followup", "steer", "steer", "inject", "replace", "remove", "tell a fact"),
     *("cancel", "cancel", "maintenance", "retry", "resume", "open the gates"),
 )
+meddlings = st.builds(Meddling, kind=_often("nothing", "refuse", "raise", "hang"), ticks=st.integers(0, 3))
 actions = st.builds(
     Action,
     kind=st.sampled_from(KINDS),
@@ -164,6 +177,9 @@ scenarios = st.builds(
     ),
     answers=_tuples(answers, 0, 6),
     verdicts=_seldom(_tuples(verdicts, 0, 8), ()),
+    drafts=_seldom(_tuples(meddlings, 0, 6), ()),
+    admissions=_seldom(_tuples(meddlings, 0, 8), ()),
+    stops=_seldom(_tuples(st.booleans(), 0, 4), ()),
     retries=_tuples(st.booleans(), 0, 3),
     cap=st.integers(1, 3),
     barrier_ticks=st.integers(0, 2),
@@ -393,6 +409,7 @@ class Stage:
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     disposed: bool = False
     facts: int = 0
+    latched_at: int | None = None  # the turn in which input came that could not start another one at once
 
     async def play(self) -> None:
         for action in self.scenario.actions:
@@ -444,6 +461,8 @@ class Stage:
             "next-turn": [message.id for message in inbox.next_turn],
         }
         self.watch.hold(live == self.queue.lists, f"{when}: the inbox is {live}, not {self.queue.lists}")
+        if self.agent.phase == "idle" and not self.disposed and self.queue.ids:
+            self.watch.hold(self.latched_at != self.agent.turn, f"{when}: a latched wake was not replayed")
 
     # -- actions ---------------------------------------------------------------------------------------------
 
@@ -455,14 +474,23 @@ class Stage:
         self._send("next-turn", action, lambda message: self.agent.followup(message, first=action.flag))
 
     def do_steer(self, action: Action) -> None:
-        late = self.agent.phase != "idle" and self.agent._signal.aborted
+        late = self._late()
         self._send("next-turn" if late else "next-step", Action("steer"), self.agent.steer)
 
     def do_inject(self, action: Action) -> None:
         self._send("next-step", Action("inject"), self.agent.inject)
 
+    def _late(self) -> bool:
+        return self.agent.phase != "idle" and self.agent._signal.aborted
+
+    def _latch(self) -> None:
+        if not self.disposed and (self.agent.phase == "maintenance" or self._late()):
+            self.latched_at = self.agent.turn
+
     def _send(self, name: str, action: Action, send: Any) -> None:
         idle, turn = self.agent.phase == "idle", self.agent.turn
+        if action.kind != "inject":
+            self._latch()
         message = self.agent.message("words")
         self.queue.place = (name, 0 if action.flag else None)
         send(message)
@@ -500,12 +528,13 @@ class Stage:
 
     def do_cancel(self, action: Action) -> None:
         was = self.agent.phase
+        self.latched_at = self.latched_at if action.flag else None
         done = self.agent.cancel(Cause(kind="user"), keep_inbox=action.flag)
         self.watch.hold(done.was_running == (was != "idle"), "cancel does not say what it met")
         self.watch.hold(action.flag or not self.agent.inbox.pending, "a cancel left input waiting")
 
     def do_maintenance(self, action: Action) -> None:
-        busy = self.agent.phase != "idle"
+        busy = self.agent.phase != "idle" or self.disposed
 
         async def job(signal: AbortSignal) -> None:
             if action.flag:
@@ -541,6 +570,8 @@ class Stage:
 
     def do_resume(self, action: Action) -> None:
         may = bool(self.queue.ids) and not self.disposed and self.agent.phase != "running"
+        if may and self.agent.phase == "maintenance":
+            self._latch()
         self.watch.hold(self.agent.resume() == may, "resume does not say what it did")
 
     def do_dispose(self, action: Action) -> None:
@@ -591,9 +622,9 @@ def _reply(answer: Answer, gate: asyncio.Event) -> Reply:
 
 
 def _listen(stage: Stage) -> None:
-    """Mount the listeners that judge, and the fact that changes."""
-    agent, scenario = stage.agent, stage.scenario
-    verdicts, retries = iter(scenario.verdicts), iter(scenario.retries)
+    """Mount the listener that judges messages, those that meddle, and the fact that changes."""
+    agent = stage.agent
+    verdicts = iter(stage.scenario.verdicts)
 
     async def judge(payload: PreStep, call_next: Any) -> Enter | Reject:
         verdict = next(verdicts, Verdict())
@@ -619,12 +650,45 @@ def _listen(stage: Stage) -> None:
                 await stage.gate.wait()
         return decision
 
+    agent.hooks.pre_step.listen(judge)
+    agent.context.register("facts", 0, lambda: f"fact {stage.facts}" if stage.facts else None)
+    _meddle(stage, stage.scenario)
+
+
+def _meddle(stage: Stage, scenario: Scenario) -> None:
+    """Mount the listeners that delay, refuse and break what has nothing to do with messages."""
+    drafts, admissions = iter(scenario.drafts), iter(scenario.admissions)
+    stops, retries = iter(scenario.stops), iter(scenario.retries)
+
     async def again(payload: Any, call_next: Any) -> Retry | None:
         return Retry() if next(retries, False) else None
 
-    agent.hooks.pre_step.listen(judge)
-    agent.hooks.request_error.listen(again)
-    agent.context.register("facts", 0, lambda: f"fact {stage.facts}" if stage.facts else None)
+    async def meddle(meddlings: Iterator[Meddling]) -> bool:
+        """Do what comes next; whether it is a refusal."""
+        meddling = next(meddlings, Meddling())
+        await tick(meddling.ticks)
+        if meddling.kind == "raise":
+            raise RuntimeError("plugin bug")
+        if meddling.kind == "hang":
+            await stage.gate.wait()
+        return meddling.kind == "refuse"
+
+    async def draft(payload: Any, call_next: Any) -> CallConfig:
+        config: CallConfig = await call_next(payload)
+        return replace(config, model="") if await meddle(drafts) else config
+
+    async def admit(payload: Any, call_next: Any) -> Any:
+        return Denied("no") if await meddle(admissions) else await call_next(payload)
+
+    async def prolong(payload: Any) -> None:
+        if next(stops, False):
+            stage.act(Action("steer"))
+
+    hooks = stage.agent.hooks
+    hooks.request.listen(draft)
+    hooks.tools.pre_execute.listen(admit)
+    hooks.turn_stopping.listen(prolong)
+    hooks.request_error.listen(again)
 
 
 async def run(scenario: Scenario) -> list[str]:
@@ -680,7 +744,7 @@ def quiet() -> Iterator[None]:
 
 
 @settings(
-    max_examples=max(300, settings.default.max_examples),
+    max_examples=max(300, 2 * settings.default.max_examples),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(scenarios)

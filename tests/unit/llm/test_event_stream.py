@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsh_lsp.llm.event_stream import Frame, StreamTooLargeError, read_frames
+from dsh_lsp.llm.event_stream import Frame, StreamTooLargeError, read_batches
 
 EVENTS = "\ufeffdata: é😀\r\n\r\n: ping\n\nevent: x\rdata: 1\r\rid: 3\n\ndata: a\u2028b\n\ndata:last".encode()
 FRAMES = [Frame("é😀"), Frame("1", "x"), Frame("a\u2028b"), Frame("last")]
@@ -19,7 +19,7 @@ async def packets(*parts: bytes) -> AsyncIterator[bytes]:
 
 
 async def frames(*parts: bytes, **limits: int) -> list[Frame]:
-    return [frame async for frame in read_frames(packets(*parts), **limits)]
+    return [frame async for batch in read_batches(packets(*parts), **limits) for frame in batch]
 
 
 @settings(max_examples=200, deadline=None)
@@ -48,3 +48,9 @@ async def test_nothing_gives_no_frame(parts: tuple[bytes, ...]) -> None:
 async def test_a_stream_over_the_cap_is_refused() -> None:
     with pytest.raises(StreamTooLargeError):
         await frames(*[b"data: 12345\n\n"] * 10, max_bytes=100)
+
+
+async def test_frames_that_a_packet_completes_come_together() -> None:
+    parts = [b"data: 1\n\ndata: 2\n\nda", b"ta: 3\n\n: ping\n\n", b": ping\n\n", b"data: 4"]
+    batches = [[frame.data for frame in batch] async for batch in read_batches(packets(*parts))]
+    assert batches == [["1", "2"], ["3"], ["4"]]
