@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import anyio
 from anyio.abc import TaskGroup
 from pydantic import Field
 
@@ -94,6 +95,15 @@ class Session:
     def id(self) -> str:
         """The session's id."""
         return self.log.header.id
+
+    async def on_disk(self) -> None:
+        """Wait until all that was appended is on disk; a cancel takes back nothing, so it does not tear the wait.
+
+        Raises:
+            SessionError: `LOG_NOT_WRITABLE`.
+        """
+        with anyio.CancelScope(shield=True):
+            await self.store.flush()
 
     async def close(self) -> None:
         """Put all on disk, let others have the session, undo what was registered; the agent rests by now."""

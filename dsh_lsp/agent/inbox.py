@@ -45,7 +45,7 @@ class Inbox:
         self.changed = changed or Emit("agent/inbox")
         self._log = log
         self._lists: dict[InboxTarget, list[UserMessage]] = {target: [] for target in TARGETS}
-        for event in log:
+        for event in log.facts():
             self._replay(event)
 
     @property

@@ -13,7 +13,7 @@ class Modes:
     def __init__(self, log: SessionLog, default: Mode) -> None:
         self._log = log
         self._current: Mode = default
-        for event in log:
+        for event in log.facts():
             self._note(event)
         log.appended.listen(self._note)
 

@@ -38,7 +38,7 @@ class HeaderLedger:
         self._mine = False  # whether this agent has logged a header itself
         self._header: RequestHeader | None = None
         self._route: RequestContext | None = None
-        for event in log:
+        for event in log.facts():
             if isinstance(event.data, RequestHeaderLogged):
                 self._header = event.data.header
             elif isinstance(event.data, RequestContext):

@@ -31,7 +31,7 @@ class RuntimeContext:
         self._new_id = new_id
         self._providers: dict[str, tuple[int, Provider]] = {}
         self._told: LogEvent | None = None
-        for event in log:
+        for event in log.facts():
             self._note(event)
         log.appended.listen(self._note)
 

@@ -83,7 +83,7 @@ async def inject(runtime: Runtime, args: Say) -> JsonObject:
 
 async def _accepted(live: LiveSession, message: UserMessage) -> JsonObject:
     """Answer once the input is on disk: from here on it cannot be lost."""
-    await live.session.store.flush()
+    await live.session.on_disk()
     return {"session": live.session.id, "message": message.id}
 
 
@@ -145,7 +145,7 @@ async def retry(runtime: Runtime, args: OfSession) -> JsonObject:
         live.session.agent.retry()
     except UsageError as error:  # asking for it is no mistake of the client's
         raise SessionError(str(error), code=error.code) from error
-    await live.session.store.flush()
+    await live.session.on_disk()
     return {}
 
 
@@ -190,7 +190,7 @@ async def inbox_resume(runtime: Runtime, args: OfSession) -> JsonObject:
 
 async def _inbox_changed(runtime: Runtime, args: OfSession) -> JsonObject:
     live = runtime.sessions.get(args.session)
-    await live.session.store.flush()
+    await live.session.on_disk()
     live.feed.touch_status()
     return await inbox_list(runtime, args)
 
@@ -253,7 +253,7 @@ async def mode_set(runtime: Runtime, args: ModeSet) -> JsonObject:
     """Say what the agent may do without asking."""
     live = runtime.sessions.get(args.session)
     live.session.modes.set(args.mode)
-    await live.session.store.flush()
+    await live.session.on_disk()
     live.feed.touch_status()
     return {"mode": live.session.modes.current}
 

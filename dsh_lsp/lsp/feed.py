@@ -119,7 +119,8 @@ class Feed:
 
     async def replay(self, *, after: int) -> int:
         """Send the events after a `seq` again, chunks left out; the `seq` of the last one there is."""
-        events = [event for event in self._session.log[after + 1 :] if not isinstance(event.data, AssistantChunk)]
+        facts = self._session.log.facts()
+        events = [event for event in facts if event.seq > after and not isinstance(event.data, AssistantChunk)]
         for number, event in enumerate(events):
             card = self._card(event)
             if self._token is not None:

@@ -56,7 +56,8 @@ SHUTDOWN_HOOK_S: Final = 2.0  # VS Code waits this long for the answer to `shutd
 
 _UTF16: Final = types.PositionEncodingKind.Utf16
 
-# The document mirror is ours: pygls' own takes U+2028 for a line end and costs 17 ms a key on 5 MB.
+# The document mirror is ours: pygls' own takes U+2028 for a line end and costs 17 ms a key on 5 MB. So is progress:
+# pygls warns of every cancellation of a token that it did not make.
 _OURS_ALONE: Final = (
     types.TEXT_DOCUMENT_DID_OPEN,
     types.TEXT_DOCUMENT_DID_CHANGE,
@@ -64,6 +65,7 @@ _OURS_ALONE: Final = (
     types.NOTEBOOK_DOCUMENT_DID_OPEN,
     types.NOTEBOOK_DOCUMENT_DID_CHANGE,
     types.NOTEBOOK_DOCUMENT_DID_CLOSE,
+    types.WINDOW_WORK_DONE_PROGRESS_CANCEL,
 )
 
 

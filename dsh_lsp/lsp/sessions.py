@@ -42,8 +42,9 @@ from dsh_lsp.plugin_host import PluginReport
 from dsh_lsp.session.catalog import Catalog
 from dsh_lsp.session.export import to_jsonl, to_markdown
 from dsh_lsp.session.fork import fork_events
+from dsh_lsp.session.loading import load_session
 from dsh_lsp.session.log import SessionLog
-from dsh_lsp.session.store import read_session
+from dsh_lsp.session.store import session_lock
 from dsh_lsp.session.summary import Summary, SummaryFold
 
 log = logging.getLogger(__name__)
@@ -149,7 +150,7 @@ class Sessions:
         events = fork_events(source, _end_of(source, turn))
         root = Path(source.header.cwd)
         live = self._start(new_log(self._settings, root, parent=source.header.id, events=events))
-        await live.session.store.flush()
+        await live.session.on_disk()
         return live
 
     async def rename(self, session: str, title: str) -> LiveSession:
@@ -158,20 +159,25 @@ class Sessions:
         live = self._live.get(session) or await self.open(session)
         self._current = current or live
         live.session.log.append(SessionTitle(title=title))
-        await live.session.store.flush()
+        await live.session.on_disk()
         await self._keep(live)
         return live
 
     async def delete(self, session: str) -> None:
-        """Throw a session away.
+        """Throw a session away, unless another process writes it.
 
         Raises:
-            SessionError: `UNKNOWN_SESSION`, `LOG_NOT_WRITABLE`.
+            SessionError: `UNKNOWN_SESSION`, `SESSION_LOCKED`, `LOG_NOT_WRITABLE`.
         """
         live = self._live.get(session)
         if live is not None:
             await self._close(live)
-        await anyio.to_thread.run_sync(self.catalog.delete, session)
+        lock = session_lock(await anyio.to_thread.run_sync(self.catalog.path_of, session))
+        await lock.take()
+        try:
+            await anyio.to_thread.run_sync(self.catalog.delete, session)
+        finally:
+            lock.release()
 
     async def export(self, session: str, form: Literal["markdown", "jsonl"]) -> str:
         """Write a session out, live or not.
@@ -183,8 +189,8 @@ class Sessions:
         if live is not None:
             return _exported(live.session.log, form)
         path = await anyio.to_thread.run_sync(self.catalog.path_of, session)
-        header, events = await anyio.to_thread.run_sync(read_session, path)
-        return _exported(SessionLog(header, events=events), form)
+        loaded = await anyio.to_thread.run_sync(load_session, path)
+        return _exported(loaded.log, form)
 
     async def close(self) -> None:
         """Stop every session, keeping what waits in its inbox, and put all on disk."""
@@ -260,7 +266,7 @@ class Sessions:
         self._tell_of_plugins(session.plugins.report())
         session.plugins.reported.listen(self._tell_of_plugins)
         summary = SummaryFold(session.log.header)
-        for event in session.log:
+        for event in session.log.facts():
             summary.add(event)
         live = LiveSession(session=session, reviews=reviews, approvals=desk, feed=feed, summary=summary)
         session.log.appended.listen(lambda event: self._sum_up(live, event))
@@ -287,9 +293,9 @@ def _exported(session_log: SessionLog, form: Literal["markdown", "jsonl"]) -> st
     if form == "jsonl":
         return to_jsonl(session_log.header, session_log)
     fold = SummaryFold(session_log.header)
-    for event in session_log:
+    for event in session_log.facts():
         fold.add(event)
-    return to_markdown(fold.take().title, session_log)
+    return to_markdown(fold.take().title, session_log.facts())
 
 
 def _waiting_for(reviews: Reviews, approvals: ApprovalDesk) -> Callable[[], str | None]:
@@ -305,7 +311,7 @@ def _waiting_for(reviews: Reviews, approvals: ApprovalDesk) -> Callable[[], str 
 
 def _end_of(source: SessionLog, turn: int | None) -> int:
     """Where a turn ended, or the last one that did; -1 becomes an error of `fork_events`."""
-    ends = {event.data.turn: event.seq for event in source if isinstance(event.data, TurnEnd)}
+    ends = {event.data.turn: event.seq for event in source.facts() if isinstance(event.data, TurnEnd)}
     if turn is not None and turn not in ends:
         raise SessionError(f"turn {turn} of the session has not ended", code="INVALID_BOUNDARY")
     return ends[turn] if turn is not None else max(ends.values(), default=-1)

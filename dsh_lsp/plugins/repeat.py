@@ -46,14 +46,15 @@ def apply(ctx: Context, settings: Any) -> None:
         nonlocal last, count
         execution = payload[0]
         call = (execution.name, canonical(execution.arguments))
-        count = count + 1 if call == last else 1
-        last, mine = call, count
-        verdict = await call_next(payload)
-        count = mine
-        if count >= limits.stop_at:
-            agent.cancel(Cause(kind="hook", reason=f"the model made the same call {count} times: {call[0]}"))
-        elif count in limits.remind_at:
-            message = reminder(*call, count, gentle=count == min(limits.remind_at))
+        last, count = call, count + 1 if call == last else 1
+        number = count
+        try:
+            verdict = await call_next(payload)
+        finally:  # also when a later listener fails each time
+            if number >= limits.stop_at:
+                agent.cancel(Cause(kind="hook", reason=f"the model made the same call {number} times: {call[0]}"))
+        if number < limits.stop_at and number in limits.remind_at:
+            message = reminder(*call, number, gentle=number == min(limits.remind_at))
             return replace(verdict, contexts=(*verdict.contexts, message))
         return verdict
 

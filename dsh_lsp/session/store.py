@@ -25,10 +25,10 @@ import anyio.to_thread
 
 from dsh_lsp.errors import SessionError, UsageError
 from dsh_lsp.events import LogEvent
-from dsh_lsp.session.loading import Loaded, inspect_session, load_session
+from dsh_lsp.session.loading import Loaded, inspect_session
 from dsh_lsp.session.lock import WAIT_S, SessionLock
-from dsh_lsp.session.log import SessionHeader, SessionLog
-from dsh_lsp.session.rows import pack, unpack  # noqa: F401
+from dsh_lsp.session.log import SessionLog
+from dsh_lsp.session.rows import pack
 from dsh_lsp.wire import JsonObject, dump_bytes, encode
 
 log = logging.getLogger(__name__)
@@ -141,7 +141,8 @@ class SessionStore:
         # A thread of its own, which ends with the store: a barrier is on the way to every request and every tool.
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="session-log")
         self._failure: SessionError | None = None
-        self._unfollow = log.appended.listen(self.enqueue)
+        self._closed = False
+        log.appended.listen(self.enqueue)
 
     @classmethod
     def create(
@@ -182,10 +183,12 @@ class SessionStore:
             SessionError: `LOG_NOT_WRITABLE`, or `SESSION_LOCKED`; the session stays read-only from then on.
         """
         async with self._lock:
-            if not self._pending:  # a header alone makes no file
-                return
             if self._failure is not None:
                 raise self._failure
+            if not self._pending:  # a header alone makes no file
+                return
+            if self._closed:
+                raise SessionError(f"session {self.path.stem} is closed", code="LOG_NOT_WRITABLE")
             header, self._header = self._header, []
             events, self._pending = self._pending, []
             try:
@@ -215,8 +218,7 @@ class SessionStore:
         """Put all on disk and let others have the session; what is appended later is not written."""
         await self.settle()
         async with self._lock:
-            self._unfollow()
-            self._failure = self._failure or SessionError("the session is closed", code="LOG_NOT_WRITABLE")
+            self._closed = True
             with anyio.CancelScope(shield=True):
                 await asyncio.get_running_loop().run_in_executor(self._writer, self._let_go)
 
@@ -275,9 +277,3 @@ class _Tail:
         """Let the file go."""
         if self._file is not None:
             self._file.close()
-
-
-def read_session(path: Path) -> tuple[SessionHeader, list[LogEvent]]:
-    """Read a session file; see `load_session`."""
-    loaded = load_session(path)
-    return loaded.header, loaded.events

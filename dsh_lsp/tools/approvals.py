@@ -48,7 +48,7 @@ class Approvals:
         """The grant keys that the user allowed for the whole session."""
         return frozenset(
             key
-            for event in self._log
+            for event in self._log.facts()
             if isinstance(event.data, ApprovalDecided)
             and isinstance(event.data.outcome, Allowed)
             and event.data.outcome.kind == "allowedSession"

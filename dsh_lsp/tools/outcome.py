@@ -36,6 +36,27 @@ class InvalidOutputError(ToolError):
         super().__init__(f"the tool gave no usable result: {what}", code="INVALID_TOOL_OUTPUT")
 
 
+class InvalidVerdictError(ToolError):
+    """A listener of pre-execute answered with what is no verdict."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} is no verdict on a call", code="INVALID_VERDICT")
+
+
+class StrayCancelError(ToolError):
+    """Something that was waited for was cancelled by others, and nobody cancelled the call."""
+
+    def __init__(self) -> None:
+        super().__init__("what it waited for was cancelled", code="STRAY_CANCEL")
+
+
+class UnknownToolError(ToolError):
+    """The model called a tool that it does not have."""
+
+    def __init__(self, name: str, known: list[str]) -> None:
+        super().__init__(f'unknown tool "{name}"; the tools are: {", ".join(known)}', code="UNKNOWN_TOOL")
+
+
 ABORTED_BEFORE_DISPATCH = Outcome(
     text="Error: tool call aborted before dispatch",
     is_error=True,

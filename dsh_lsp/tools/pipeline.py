@@ -30,7 +30,10 @@ from dsh_lsp.tools.outcome import (
     ABORTED,
     ABORTED_BEFORE_DISPATCH,
     InvalidOutputError,
+    InvalidVerdictError,
     Outcome,
+    StrayCancelError,
+    UnknownToolError,
     checked,
     failed,
     late,
@@ -120,27 +123,6 @@ class InvalidArgumentsError(ToolError):
         super().__init__("invalid arguments: " + "; ".join(violations), code="INVALID_ARGS")
 
 
-class InvalidVerdictError(ToolError):
-    """A listener of pre-execute answered with what is no verdict."""
-
-    def __init__(self, verdict: object) -> None:
-        super().__init__(f"{type(verdict).__name__} is no verdict on a call", code="INVALID_VERDICT")
-
-
-class StrayCancelError(ToolError):
-    """Something that was waited for was cancelled by others, and nobody cancelled the call."""
-
-    def __init__(self) -> None:
-        super().__init__("what it waited for was cancelled", code="STRAY_CANCEL")
-
-
-class UnknownToolError(ToolError):
-    """The model called a tool that it does not have."""
-
-    def __init__(self, name: str, known: list[str]) -> None:
-        super().__init__(f'unknown tool "{name}"; the tools are: {", ".join(known)}', code="UNKNOWN_TOOL")
-
-
 def read_arguments(raw: str) -> JsonObject | str:
     """Read the model's argument text: empty is `{}`; what is not a JSON object stays text and fails validation."""
     if not raw.strip():
@@ -196,15 +178,18 @@ class ToolPipeline:
         execution.tool = self.registry.get(execution.name)
         if execution.signal.aborted:
             return replace(ABORTED_BEFORE_DISPATCH, final=True)
+        asked_for = _fingerprint(execution)
         try:
             with _no_stray_cancel():
                 verdict = await self.hooks.pre_execute(execution, _allow)
                 if isinstance(verdict, Ask):
                     verdict = await self._ask(execution, verdict)
             if not isinstance(verdict, Allow | Denied):
-                raise InvalidVerdictError(verdict)
+                raise InvalidVerdictError(type(verdict).__name__)
             if isinstance(verdict, Allow):
                 verdict = await self._guard(execution, verdict)
+            if _fingerprint(execution) != asked_for:
+                raise InvalidVerdictError("a changed call")  # what was judged is no longer what would run
         except Aborted:
             return ABORTED_BEFORE_DISPATCH
         except Exception as error:  # noqa: BLE001 - the border to plugins: their failure refuses the call
@@ -257,7 +242,7 @@ class ToolPipeline:
         A wrapper may set `execution.signal` to one of its own; the body hears both, and everybody after it the
         caller's again. The body gets the call as it was admitted, whatever payload a wrapper passes on.
         """
-        caller, arguments = execution.signal, json_copy(execution.arguments)
+        caller, arguments = execution.signal, execution.arguments
         invoked = False
 
         async def body(inner: Execution) -> Outcome:
@@ -276,6 +261,7 @@ class ToolPipeline:
                     execution.signal = before
 
         try:
+            arguments = json_copy(arguments)
             with _no_stray_cancel():
                 outcome = checked(await self.hooks.execute(execution, body))
         except Aborted:
@@ -315,7 +301,8 @@ class ToolPipeline:
             contexts=deferred + outcome.contexts,
             concludes_turn=execution.concludes_turn and not outcome.is_error,
         )
-        self.hooks.result((execution, outcome))
+        told = outcome if outcome.meta is None else replace(outcome, meta=json_copy(outcome.meta))
+        self.hooks.result((execution, told))
         return outcome
 
     async def _judge(
@@ -358,6 +345,11 @@ def _accepted(outcome: Outcome, verdict: object) -> Outcome:
     if verdict.text is not None or outcome.is_error:
         raise InvalidOutputError("post-execute may replace the text or the output, and no output of a failure")
     return replace(rendered(verdict.output), contexts=contexts)
+
+
+def _fingerprint(execution: Execution) -> tuple[str, bytes, int]:
+    """What a call is, exactly: `1` is not `true`."""
+    return execution.name, dump_bytes(execution.arguments), id(execution.tool)
 
 
 @contextmanager

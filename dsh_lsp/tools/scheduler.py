@@ -6,6 +6,7 @@ before it starts; a body starts after its `tool/call` is on disk; no call is lef
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -20,6 +21,8 @@ from dsh_lsp.session.log import SessionLog
 from dsh_lsp.tools.outcome import ABORTED_BEFORE_DISPATCH, Outcome, failed
 from dsh_lsp.tools.pipeline import ToolPipeline, read_arguments, validate
 from dsh_lsp.tools.tool import Execution, Mode
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -69,10 +72,8 @@ async def run_calls(step: StepTools, calls: Sequence[ToolCallBlock]) -> bool:
 def answer_unanswered(step: StepTools, message_seq: int) -> None:
     """Give every call of an assistant message that has no result an error result; a net under `run_calls`.
 
-    A result that the log refuses keeps none of the others from coming.
-
-    Raises:
-        Exception: the log refused one; the first such failure.
+    A result that the log refuses keeps none of the others from coming, and does not hide the failure because of
+    which this is called.
     """
     message = step.log[message_seq].data
     if not isinstance(message, AssistantMessageLogged):
@@ -86,17 +87,14 @@ def answer_unanswered(step: StepTools, message_seq: int) -> None:
         for block in event.data.message.content
         if isinstance(block, ToolResultBlock)
     }
-    refusals: list[Exception] = []
     for block in message.message.tool_calls:
         if block.id in answered:
             continue
         outcome = OUTCOME_UNKNOWN if block.id in calls else NOT_STARTED
         try:
             _commit(step, block, calls.get(block.id), outcome)
-        except Exception as error:  # noqa: BLE001 - the border to plugins, whose checks may refuse
-            refusals.append(error)
-    if refusals:
-        raise refusals[0]
+        except Exception:
+            log.exception("call %s stays without a result", block.id)
 
 
 NOT_STARTED = Outcome(

@@ -115,7 +115,7 @@ def _round_trip(pipe: Pipe) -> float:
 
 
 def _idle(pipe: Pipe) -> float:
-    return statistics.median(_round_trip(pipe) for _ in range(200))
+    return statistics.median(_round_trip(pipe) for _ in range(100))
 
 
 def _flooded(pipe: Pipe, *, live: bool) -> float:

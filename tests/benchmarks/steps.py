@@ -1,9 +1,11 @@
 """Steps: what the harness costs between an answer and the next request, at steps 10 to 1,000 of one turn.
 
 The baseline is a bare loop of httpx and json: a list of messages, a JSON Lines log with an event a chunk, and an
-fsync at the same two points of a step, before the tool's body and before the request. Both ask one fake model
-server in another process, which answers at once and notes when an answer had ended and when the next request came:
-the gap between them is all that the client did. Each step calls one tool that reads a small file.
+fsync at the same two points of a step, before the tool's body and before the request. `bare` touches the disk in a
+thread, as everything must that shares its loop with an editor; `blocking` does it in the loop, which is the least
+that it can cost. All ask a fake model server in another process, which answers at once and notes when an answer had
+ended and when the next request came: the gap between them is all that the client did. Each step calls one tool that
+reads a small file.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,7 +41,7 @@ DESCRIPTION = "Read a text file of the workspace. " * 10
 def run() -> list[Ratio]:
     """Compare the gaps and, after the last step, the memory."""
     gaps: dict[tuple[str, int], list[float]] = {}
-    memory: dict[str, list[float]] = {"ours": [], "bare": []}
+    memory: dict[str, list[float]] = {"ours": [], "bare": [], "blocking": []}
 
     def measure(client: str) -> float:
         result = _measure(client)
@@ -51,6 +53,7 @@ def run() -> list[Ratio]:
     interleave(ROUNDS, {client: lambda client=client: measure(client) for client in memory})
     return [
         *(ratio(f"gap at step {n}", gaps["ours", n], gaps["bare", n], limit=LIMIT) for n in AT),
+        *(ratio(f"gap at step {n}, to a loop that blocks", gaps["ours", n], gaps["blocking", n]) for n in AT),
         ratio(
             f"memory after {STEPS} steps",
             memory["ours"],
@@ -174,8 +177,11 @@ async def _serve() -> None:
 # -- the bare loop -------------------------------------------------------------------------------------------
 
 
-async def _bare(url: str, directory: Path) -> None:
+async def _bare(url: str, directory: Path, *, blocking: bool) -> None:
     import httpx
+
+    async def apart(work: Callable[[], Any]) -> Any:
+        return work() if blocking else await asyncio.get_running_loop().run_in_executor(None, work)
 
     tools = [
         {
@@ -208,7 +214,7 @@ async def _bare(url: str, directory: Path) -> None:
                     "stream": True,
                     "stream_options": {"include_usage": True},
                 }
-                sync()
+                await apart(sync)
                 answer = await _bare_answer(client, body, note)
                 messages.append(answer)
                 note("message", answer)
@@ -216,8 +222,8 @@ async def _bare(url: str, directory: Path) -> None:
                     return
                 for call in answer["tool_calls"]:
                     note("call", call)
-                    sync()
-                    text = (directory / json.loads(call["function"]["arguments"])["path"]).read_text()
+                    await apart(sync)
+                    text = await apart((directory / json.loads(call["function"]["arguments"])["path"]).read_text)
                     result = {"role": "tool", "tool_call_id": call["id"], "content": text}
                     messages.append(result)
                     note("result", result)
@@ -322,7 +328,7 @@ def main(arguments: Sequence[str]) -> None:
         asyncio.run(_serve())
         return
     url, directory = f"http://127.0.0.1:{where[0]}", Path(where[1])
-    asyncio.run((_bare if role == "bare" else _ours)(url, directory))
+    asyncio.run(_ours(url, directory) if role == "ours" else _bare(url, directory, blocking=role == "blocking"))
     sys.stdout.write(str(_memory()))
 
 

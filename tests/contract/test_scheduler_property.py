@@ -17,7 +17,7 @@ from dsh_lsp.messages import AssistantMessage, ToolResultBlock
 from dsh_lsp.tools.pipeline import Denied
 from dsh_lsp.tools.tool import Execution, Mode, Tool, ToolArgs
 from tests.support.headless import Headless, headless
-from tests.support.headless_tools import answered, answers, codes
+from tests.support.headless_tools import Does, answered, answers, codes
 from tests.support.loop import USER, ends, settled, until
 
 NET = ("TOOL_OUTCOME_UNKNOWN", "TOOL_NOT_STARTED")
@@ -239,3 +239,24 @@ def check_log(h: Headless, ids: list[str]) -> None:
     history = h.log.derive_messages()
     asked = next(i for i, m in enumerate(history) if isinstance(m, AssistantMessage) and m.tool_calls)
     assert [m.content[0].tool_call_id for m in history[asked + 1 : asked + 1 + len(ids)]] == ids
+
+
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from(["parallel", "exclusive"])), min_size=1, max_size=4))
+@settings(max_examples=20)
+def test_one_call_that_concludes_ends_the_turn_whatever_its_neighbours_say(plan) -> None:
+    async def check() -> None:
+        def body(execution: Execution) -> str:
+            if plan[int(execution.call_id)][0]:
+                execution.conclude_turn()
+            return "ok"
+
+        tools = [Does(mode, body, mode=mode) for mode in ("parallel", "exclusive")]
+        reply = Reply()
+        for index, (_, mode) in enumerate(plan):
+            reply += call(mode, id=str(index))
+        async with headless([reply, say("ok")], tools=tools) as h:
+            await h.ask("go")
+            assert answered(h) == [str(index) for index in range(len(plan))]
+            assert len(h.model.requests) == (1 if any(concludes for concludes, _ in plan) else 2)
+
+    anyio.run(check)

@@ -174,6 +174,28 @@ async def test_l105_a_cancel_in_the_body_marks_a_success_keeps_a_failure_and_wai
         assert ("my own" in answers(h)[0]) is (how != "hears"), "what it had done is not hidden"
 
 
+async def test_l105_a_body_that_does_not_look_at_its_signal_is_torn_when_the_cancel_is_forced() -> None:
+    torn = []
+
+    async def body(execution):
+        try:
+            await anyio.sleep_forever()
+        finally:
+            torn.append(execution.call_id)
+
+    tool = Does(body=body)
+    async with headless([calls("does", "a", "b")], tools=[tool]) as h:
+        h.agent.followup(h.say("go"))
+        await until(lambda: tool.ran == ["a", "b"])
+        h.agent.cancel(USER)
+        await settled()
+        assert not torn
+        h.agent.cancel(USER)
+        await h.idle()
+        await until(lambda: len(torn) == 2)
+        assert codes(h) == ["TOOL_OUTCOME_UNKNOWN"] * 2
+
+
 @pytest.mark.parametrize("fails", [False, True])
 async def test_l106_a_cancel_while_a_result_is_judged_marks_a_success_and_keeps_a_failure(fails) -> None:
     def body(execution):

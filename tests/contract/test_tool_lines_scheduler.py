@@ -192,6 +192,16 @@ async def test_l083_refused_calls_among_others_are_answered_in_order_and_not_run
         assert errors(h) == [False, True, True, False]
 
 
+async def test_l083_a_refused_call_is_answered_before_the_next_one_is_judged() -> None:
+    async def judge(execution, call_next):
+        return Denied("no") if execution.call_id == "a" else await call_next(execution)
+
+    async with headless([calls("does", "a", "b"), say("ok")], tools=[Does()]) as h:
+        h.agent.hooks.tools.pre_execute.listen(judge)
+        await h.ask("go")
+        assert tool_events(h) == ["call a", "result a", "call b", "result b"]
+
+
 async def test_l090_a_cancel_keeps_what_runs_and_answers_the_rest_in_order() -> None:
     gates = Gated()
 
@@ -203,13 +213,15 @@ async def test_l090_a_cancel_keeps_what_runs_and_answers_the_rest_in_order() -> 
     tool = Does(body=body)
     script = [calls("does", *"abcd"), say("ok")]
     async with headless(script, tools=[tool], max_parallel_tool_calls=2) as h:
+        told: list[str] = []
+        h.agent.hooks.tools.result.listen(lambda payload: told.append(payload[0].call_id))
         h.agent.followup(h.say("go"))
         await until(lambda: tool.ran == ["a", "b"])
         h.agent.cancel(USER)
         for key in "ba":
             gates.gate(key).set()
         await h.idle()
-        assert tool.ran == ["a", "b"]
+        assert tool.ran == told == ["a", "b"], "what never began is told to nobody"
         assert answered(h) == list("abcd")
         assert codes(h) == ["ABORTED", "ABORTED", "ABORTED_BEFORE_DISPATCH", "ABORTED_BEFORE_DISPATCH"]
         assert ends(h.log) == ["aborted"]
@@ -221,12 +233,15 @@ async def test_l090_a_cancel_keeps_what_runs_and_answers_the_rest_in_order() -> 
 async def test_l091_a_cancel_in_a_group_leaves_a_later_exclusive_call_unrun() -> None:
     shared, alone = Gated("shared"), Does("alone", mode="exclusive")
     async with headless([calls("shared", "a") + calls("alone", "x")], tools=[shared, alone]) as h:
+        told: list[str] = []
+        h.agent.hooks.tools.result.listen(lambda payload: told.append(payload[0].call_id))
         h.agent.followup(h.say("go"))
         await until(lambda: shared.running == ["a"])
         h.agent.cancel(USER)
         shared.gate("a").set()
         await h.idle()
         assert not alone.ran
+        assert told == ["a"]
         assert codes(h) == ["ABORTED", "ABORTED_BEFORE_DISPATCH"]
         assert tool_events(h) == ["call a", "result a", "call x", "result x"]
 
@@ -261,13 +276,17 @@ async def test_l092_a_failure_of_the_scheduler_waits_for_its_bodies_and_every_ca
 
 
 async def test_l092_one_result_that_the_log_refuses_keeps_no_other_from_coming() -> None:
+    refused = []
+
     def never_b(event):
         if event.type == "tool/result" and event.data.message.content[0].tool_call_id == "b":
-            raise RuntimeError("not b")
+            refused.append(event)
+            raise RuntimeError(f"not b, time {len(refused)}")
 
     async with headless([calls("does", *"abc"), say("ok")], tools=[Does(mode="exclusive")], checks=[never_b]) as h:
         await h.ask("go")
         assert answered(h) == ["a", "c"]
+        assert h.of("turn/end")[0].data.reason.error.message == "not b, time 1", "the first failure counts"
         assert ends(h.log) == ["error"]
 
 

@@ -86,7 +86,7 @@ class Trouble:
         """Take an input: what has begun is not undone."""
         self.seen.append("accepting")
         with anyio.CancelScope(shield=True):
-            await anyio.sleep(0.2)
+            await anyio.sleep(argument.get("seconds", 0.01))
         return {"accepted": True}
 
     async def complain(self, argument: dict[str, Any]) -> Any:

@@ -15,7 +15,7 @@ import pytest
 
 from dsh_lsp.events import TurnEnd, TurnStart
 from dsh_lsp.messages import UserMessage
-from dsh_lsp.session.store import read_session
+from dsh_lsp.session.loading import load_session
 from tests.support.model_server import FakeModelServer, Gate, answer
 from tests.support.raw_client import NO_ANSWER, RawClient, agent_handshake
 
@@ -75,7 +75,7 @@ class Stage:
 
     def log(self) -> list[Any]:
         (path,) = (self.state / "sessions").glob("*.jsonl")
-        return [event.data for event in read_session(path)[1]]
+        return [event.data for event in load_session(path).log]
 
     def orphans(self) -> list[str]:
         """Processes that carry this stage's mark, without its own helpers."""
@@ -123,6 +123,13 @@ def reviewing(stage: Stage) -> None:
     stage.model.script(READ, EDIT)
     stage.say("Mend add.")
     stage.wait_event("review/opened")
+
+
+def asking(stage: Stage) -> None:
+    """A call waits for the user's permission."""
+    stage.model.script(answer("", calls=[("read_file", {"path": "../elsewhere.txt"})]))
+    stage.say("Read it.")
+    stage.wait_event("approval/asked")
 
 
 def several(stage: Stage) -> None:
@@ -188,7 +195,7 @@ def _runs(pid: int) -> bool:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for what is left behind in /proc")
-@pytest.mark.parametrize("state", [idle, streaming, reviewing, several], ids=lambda state: state.__name__)
+@pytest.mark.parametrize("state", [idle, streaming, asking, reviewing, several], ids=lambda state: state.__name__)
 @pytest.mark.parametrize("death", DEATHS)
 def test_it_is_gone_soon_and_its_log_is_whole(
     tmp_path: Path, model: FakeModelServer, death: str, state: Callable[[Stage], None]

@@ -278,3 +278,19 @@ CALLS = st.fixed_dictionaries(
 def test_each_request_with_made_up_params_is_answered_once(fixture: RawClient, calls: list[dict[str, Any]]) -> None:
     bodies = [json.dumps({**HEAD, **call}).encode() for call in calls]
     send_and_compare(fixture, bodies, timeout_s=3)
+
+
+@pytest.mark.parametrize("depth", [500, 900, 980, 990, 995, 1000, 5000])
+def test_each_request_that_is_nested_too_deep_is_answered_once(fixture: RawClient, depth: int) -> None:
+    deep = b"[" * depth + b"]" * depth
+    shapes = [
+        b'"test/raw","params":%b',
+        b'"textDocument/hover","params":%b',
+        b'"textDocument/hover","params":{"textDocument":%b}',
+        b'"workspace/executeCommand","params":{"command":"test.echo","arguments":[{"a":%b}]}',
+        b'"initialize","params":{"capabilities":{"experimental":%b}}',
+    ]
+    bodies = [
+        b'{"jsonrpc":"2.0","id":%d,"method":' % number + shape % deep + b"}" for number, shape in enumerate(shapes)
+    ]
+    send_and_compare(fixture, bodies)

@@ -255,7 +255,7 @@ def test_cancel_stops_a_command(editor: RawClient) -> None:
 
 
 def test_a_cancelled_command_that_has_a_result_all_the_same_is_answered_with_it(editor: RawClient) -> None:
-    message_id = editor.post_command("test.accept")
+    message_id = editor.post_command("test.accept", {"seconds": 0.2})
     editor.notify("$/cancelRequest", {"id": message_id})
     assert editor.reply(message_id, timeout_s=2)["result"] == {"accepted": True}
 
@@ -490,6 +490,18 @@ def test_shutdown_is_answered_though_exit_overtakes_the_hook() -> None:
         assert client.reply(shutdown)["result"] is None
 
 
+def test_a_cancelled_shutdown_is_answered_once_and_is_one() -> None:
+    with start(HOOK_SECONDS="0.3") as client:
+        client.initialize()
+        shutdown = client.post("shutdown")
+        client.notify("$/cancelRequest", {"id": shutdown})
+        client.notify("exit")
+        assert client.wait_exit(timeout_s=5) == 0
+        assert [message for message in client.messages if message.get("id") == shutdown][1:] == []
+        assert client.reply(shutdown)
+        assert "the hook ended" in client.stderr
+
+
 def test_a_shutdown_hook_that_hangs_delays_the_end_by_two_seconds_only() -> None:
     with start(HOOK_SECONDS="30") as client:
         client.initialize()
@@ -525,10 +537,8 @@ def leave(client: RawClient, how: str) -> None:
         case "exit straight after shutdown":
             client.post("shutdown")
             client.notify("exit")
-        case "SIGTERM":
-            client.process.send_signal(signal.SIGTERM)
-        case "SIGINT":
-            client.process.send_signal(signal.SIGINT)
+        case "SIGTERM" | "SIGINT" | "SIGHUP":
+            client.process.send_signal(signal.Signals[how])
         case _ if how in LOST_PLACES:
             client.send_bytes(LOST_PLACES[how])
         case "sys.exit":
@@ -547,6 +557,7 @@ def leave(client: RawClient, how: str) -> None:
         ("end of input after shutdown", 0, True),
         ("SIGTERM", 143, True),
         ("SIGINT", 130, True),
+        ("SIGHUP", 129, True),
         *((how, 1, True) for how in LOST_PLACES),
         ("sys.exit", 1, True),
         ("a crash in the task group", 1, True),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import select
@@ -10,9 +11,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dsh_lsp.lsp.host import create_server
-from dsh_lsp.lsp.transport import HIGH_WATER_BYTES, FrameReader, FrameWriter
+from dsh_lsp.lsp.transport import HIGH_WATER_BYTES, MAX_FRAME_BYTES, FrameReader, FrameWriter, read_header
 from tests.support.model_server import until
 from tests.support.raw_client import RawClient
 
@@ -129,6 +132,12 @@ async def test_unhandled_input_is_bounded_and_keeps_its_order(pipe) -> None:
     assert received == sent
     assert await asyncio.wait_for(reader.receive(), WAIT_S) is None
     await writing
+
+
+@given(st.lists(st.binary(max_size=30) | st.sampled_from([b"\r\n", b"\n", b"Content-Length: 7\r\n", b":"])))
+def test_a_header_of_any_bytes_gives_a_length_or_the_end(pieces: list[bytes]) -> None:
+    length = read_header(io.BytesIO(b"".join(pieces)).readline)
+    assert length is None or 0 <= length <= MAX_FRAME_BYTES
 
 
 # A client that asks and does not read

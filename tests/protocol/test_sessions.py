@@ -140,9 +140,10 @@ async def test_two_servers_do_not_write_one_session(project, model) -> None:
     async with fake_editor(project, model_url=model.url) as holder:
         first = await holder.command("dsh.followup", {"text": "Hello.", "wait": True})
         async with fake_editor(project, model_url=model.url) as second:
-            with pytest.raises(JsonRpcException, match=r"process \d+") as refused:
-                await second.command("dsh.session.open", {"session": first["session"]})
-            assert refused.value.data["code"] == "SESSION_LOCKED"
+            for command in ("dsh.session.open", "dsh.session.delete"):
+                with pytest.raises(JsonRpcException, match=r"process \d+") as refused:
+                    await second.command(command, {"session": first["session"]})
+                assert refused.value.data["code"] == "SESSION_LOCKED"
             assert (await second.command("dsh.status"))["state"] == "idle"
 
 

@@ -17,7 +17,7 @@ from lsprotocol import types
 from pytest_lsp import client_capabilities, make_test_lsp_client
 
 from dsh_lsp.events import encode_event
-from dsh_lsp.session.store import read_session
+from dsh_lsp.session.loading import load_session
 from dsh_lsp.wire import encode
 
 WAIT_S = 10.0
@@ -312,5 +312,5 @@ def _plain(value: Any) -> Any:
 def session_rows(root: Path) -> list[dict[str, Any]]:
     """The session log as it is on disk: its header, then its events."""
     (path,) = (root.parent / f"{root.name}-state").glob("*.jsonl")
-    header, events = read_session(path)
-    return [{"type": "session", **encode(header)}, *(encode_event(event) for event in events)]
+    loaded = load_session(path)
+    return [{"type": "session", **encode(loaded.header)}, *(encode_event(event) for event in loaded.events)]

@@ -87,7 +87,11 @@ class RawClient:
         client = cls.start(
             ("-m", "dsh_lsp", "serve"), {"XDG_STATE_HOME": str(state), "DEEPSEEK_API_KEY": key, **(env or {})}
         )
-        client.initialize(**{**agent_handshake(state, model_url), **more})
+        try:
+            client.initialize(**{**agent_handshake(state, model_url), **more})
+        except BaseException:
+            client.kill()
+            raise
         return client
 
     @property

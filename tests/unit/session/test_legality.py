@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -121,41 +120,27 @@ def test_a_replay_accepts_what_a_log_accepted_and_a_refusal_leaves_no_trace(step
     for step in steps:
         before = trace(log)
         data = likely(log)[step % len(likely(log))] if isinstance(step, int) else step
+        refusal = None
         try:
-            event = log.append(data)
+            log.append(data)
         except UsageError as error:
-            assert error.code == "ILLEGAL_EVENT"
+            refusal = error
+        if refusal is not None:
+            assert refusal.code == "ILLEGAL_EVENT"
             assert trace(log) == before
-        else:
-            assert event.seq == len(before[0])  # type: ignore[arg-type]
     assert heard == list(log)
     assert [event.seq for event in log] == list(range(len(log)))
     assert trace(new_log(events=list(log))) == trace(log)
 
 
-@settings(max_examples=max(50, settings.default.max_examples // 4))
-@given(st.lists(st.integers(0, 5), max_size=25), st.data())
-def test_a_log_that_lost_or_moved_an_event_is_refused_or_is_legal_throughout(
-    steps: list[int], data: st.DataObject
-) -> None:
+@given(st.lists(st.integers(0, 5), min_size=2, max_size=25), st.data())
+def test_a_log_that_lost_an_event_is_refused(steps: list[int], data: st.DataObject) -> None:
     log = new_log()
     for step in steps:
         log.append(likely(log)[step % len(likely(log))])
-    events = list(log)
-    if not events:
-        return
-    lost = data.draw(st.integers(0, len(events) - 1))
-    with_a_gap = events[:lost] + events[lost + 1 :]
-    if lost < len(events) - 1:
-        with pytest.raises(UsageError, match="cannot follow"):
-            new_log(events=with_a_gap)
-    renumbered = [replace(event, seq=seq) for seq, event in enumerate(with_a_gap)]
-    try:
-        replayed = new_log(events=renumbered)
-    except UsageError as error:
-        assert error.code == "ILLEGAL_EVENT"
-    else:
-        assert trace(new_log(events=list(replayed))) == trace(replayed)
+    lost = data.draw(st.integers(0, len(log) - 2))
+    with pytest.raises(UsageError, match="cannot follow"):
+        new_log(events=log[:lost] + log[lost + 1 :])
 
 
 def test_the_next_append_after_a_refusal_has_the_seq_of_the_refused_one() -> None:
