@@ -197,6 +197,13 @@ async def tick(times: int = 1) -> None:
 # -- the laws ------------------------------------------------------------------------------------------------
 
 
+class Facts(list[LogEvent]):
+    """Events in the place of a log."""
+
+    def facts(self) -> Iterator[LogEvent]:
+        return iter(self)
+
+
 class Watch:
     """Looks at each event as it comes, and at the whole log in the end; `broken` are the laws found broken."""
 
@@ -246,7 +253,7 @@ class Watch:
     def check_inbox(self, inbox: Inbox) -> None:
         """The inbox rebuilt from the log is the live one."""
         splices = [event for event in self.log if isinstance(event.data, InboxSpliced)]
-        rebuilt = Inbox(splices)  # type: ignore[arg-type] - it only iterates
+        rebuilt = Inbox(Facts(splices))  # type: ignore[arg-type] - it only reads the facts
         self.hold(
             (rebuilt.next_turn, rebuilt.next_step) == (inbox.next_turn, inbox.next_step),
             "the inbox is not that of the log",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args
 
 import anyio
@@ -186,7 +187,7 @@ async def test_a_grant_of_the_session_covers_its_keys_and_no_other() -> None:
             asked.append(request.asked)
             if request.asked.tool_name == "one":
                 return Allowed(kind="allowedSession", grant_keys=("command:a",))
-            return Allowed(kind="allowedOnce")
+            return Allowed(kind="allowedOnce", grant_keys=("command:b",))  # once is once, whatever it names
 
         w.h.agent.hooks.tools.approval.listen(answer)
         await w.h.ask("go")
@@ -322,6 +323,34 @@ async def test_a_body_that_succeeds_too_late_has_timed_out_and_one_in_time_has_n
         await w.h.ask("go")
         assert codes(w.h) == ["TOOL_TIMEOUT", None]
         assert answers(w.h)[1] == "prompt"
+
+
+async def test_a_limit_that_passes_after_the_cancel_is_not_the_reason() -> None:
+    async def deaf(execution):
+        await anyio.sleep(0.03)  # longer than its limit
+        return "done"
+
+    tool = Does(body=deaf, timeout_s=0.01)
+    async with with_plugins([calls("does", "a")], timeout, tools=[tool]) as w:
+        w.h.agent.followup(w.h.say("go"))
+        await until(lambda: tool.ran)
+        w.h.agent.cancel(USER)
+        await w.h.idle()
+        assert codes(w.h) == ["ABORTED"]
+
+
+async def test_contexts_of_a_wrapper_inside_the_limit_are_kept_too() -> None:
+    tool = Does(body=stops, timeout_s=0.01)
+    async with with_plugins([calls("does", "a"), say("ok")], timeout, tools=[tool]) as w:
+
+        async def wrap(execution, call_next):
+            outcome = await call_next(execution)
+            return replace(outcome, contexts=(*outcome.contexts, notice("wrapped", "m9")))
+
+        w.h.agent.hooks.tools.execute.listen(wrap)
+        await w.h.ask("go")
+        assert codes(w.h) == ["TOOL_TIMEOUT"]
+        assert texts(w.h.model.requests[1].messages)[-2:] == ["half", "wrapped"]
 
 
 async def test_a_limit_keeps_the_name_and_code_of_what_is_raised_inside_it() -> None:

@@ -113,6 +113,15 @@ async def test_calls_that_did_not_succeed_count(how) -> None:
         assert len(reminders(w.h)) == 1
 
 
+async def test_an_earlier_listener_cannot_hide_a_call_or_its_reminder() -> None:
+    async with with_plugins([*same(3), say("ok")], tools=[Does()]) as w:
+        w.h.agent.hooks.tools.post_execute.listen(says(Block("blocked")))
+        w.context.mount(repeat)
+        await w.h.ask("go")
+        assert answers(w.h) == ["blocked"] * 3
+        assert len(reminders(w.h)) == 1
+
+
 async def test_a_later_listener_cannot_hide_a_reminder() -> None:
     async with with_plugins([*same(3), say("ok")], repeat, tools=[Does()]) as w:
         w.h.agent.hooks.tools.post_execute.listen(says(Block("blocked")))

@@ -57,6 +57,17 @@ async def test_l097_a_body_that_raises_is_a_result_for_its_wrappers_and_its_judg
         assert [(o.text, o.is_error, o.error.code) for o in seen] == [("Error: gone", True, "NOT_FOUND")] * 2
 
 
+@pytest.mark.parametrize("fails", [False, True])
+async def test_l097_a_body_that_says_it_failed_concludes_nothing(fails) -> None:
+    def body(execution):
+        execution.conclude_turn()
+        return ToolOutput(text="done", is_error=fails)
+
+    async with headless([calls("does", "a"), say("ok")], tools=[Does(body=body)]) as h:
+        await h.ask("go")
+        assert len(h.model.requests) == (2 if fails else 1)
+
+
 @pytest.mark.parametrize("point", ["pre_execute", "execute", "post_execute"])
 async def test_l098_a_listener_that_raises_is_an_error_and_only_a_judges_own_passes_the_judges(point) -> None:
     judged = []
