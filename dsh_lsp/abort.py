@@ -6,6 +6,7 @@ the signal between steps, code that may be torn runs inside `guard()`.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from typing import Literal
 
 import anyio
 
-from dsh_lsp.errors import UsageError
+from dsh_lsp.errors import DshError, UsageError
 from dsh_lsp.wire import Wire
 
 log = logging.getLogger(__name__)
@@ -37,6 +38,31 @@ class Aborted(Exception):  # noqa: N818 - a refusal that was asked for, not an e
     def __init__(self, cause: Cause) -> None:
         super().__init__(f"aborted: {cause.reason or cause.kind}")
         self.cause = cause
+
+
+class StrayCancelError(DshError):
+    """Something that was waited for was cancelled by others, and nobody cancelled the work itself."""
+
+    def __init__(self) -> None:
+        super().__init__("what it waited for was cancelled", code="STRAY_CANCEL")
+
+
+@contextmanager
+def no_stray_cancel() -> Iterator[None]:
+    """Turn a cancellation that is not this task's into an error: that of a future which somebody else dropped.
+
+    Let through, it would end a task that nobody meant to end, and what waits for it would wait for ever.
+
+    Raises:
+        StrayCancelError: the body was cancelled, and the task was not.
+    """
+    try:
+        yield
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise StrayCancelError from error
 
 
 class AbortSignal:

@@ -7,6 +7,7 @@ Rules: a value that encodes decodes to an equal value; absent optional fields ar
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Hashable
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
@@ -99,10 +100,22 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"{digits} is too large a number")
+    return number
+
+
+_decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
+
+
 def loads(text: str | bytes) -> Any:
     """Read strict JSON.
 
     Raises:
         ValueError: not JSON, or a number that JSON does not have.
     """
-    return json.loads(text, parse_constant=_refuse_constant)
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "surrogatepass")
+    return _decoder.decode(text)

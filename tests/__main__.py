@@ -32,8 +32,8 @@ CHECKS = (
     Check("format", ("-m", "ruff", "format", "--check", ".")),
     Check("types", ("-m", "mypy")),
     Check("floors", ("-c", "from importlinter.cli import lint_imports_command; lint_imports_command()")),
-    Check("unit", (*PYTEST, "tests/unit", "tests/contract", "tests/architecture")),
-    Check("protocol", (*PYTEST, "-n", "3", "tests/protocol")),
+    Check("unit", (*PYTEST, "-n", "2", "tests/unit", "tests/contract", "tests/architecture")),
+    Check("protocol", (*PYTEST, "-n", "4", "tests/protocol")),
     Check("neovim", (*PYTEST, "tests/e2e/test_neovim.py")),
     Check(
         "long properties",

@@ -19,7 +19,7 @@ from typing import Literal, TypeVar
 import anyio
 from anyio.abc import TaskGroup
 
-from dsh_lsp.abort import AbortSignal, Cause
+from dsh_lsp.abort import AbortSignal, Cause, no_stray_cancel
 from dsh_lsp.agent.hooks import AgentFailed, AgentHooks, Status
 from dsh_lsp.agent.inbox import Inbox
 from dsh_lsp.agent.prompt import SystemPrompt
@@ -330,7 +330,7 @@ class Agent:
         """Run a turn to its end; True if the driver should open another one."""
         reason: TurnEndReason
         try:
-            with turn.signal.last_resort():
+            with turn.signal.last_resort(), no_stray_cancel():
                 reason, goes_on = await turn.run()
         except Exception as error:  # noqa: BLE001 - the border to plugins
             reason, goes_on = self._why(turn, error), False

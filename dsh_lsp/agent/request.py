@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Literal, cast
 
 from dsh_lsp.agent.prompt import Assembly, render_prompt
+from dsh_lsp.errors import UsageError
 from dsh_lsp.events import RequestContext, RequestHeader, RequestHeaderLogged
 from dsh_lsp.llm.adapter import PreparedCall
 from dsh_lsp.messages import CallConfig
@@ -27,6 +28,12 @@ class AgentOptions:
     max_tokens: int | None = None
     max_parallel_tool_calls: int = 10
     tool_order: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_parallel_tool_calls < 1:
+            raise UsageError("max_parallel_tool_calls must be a positive integer")
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise UsageError("max_tokens must be a positive integer")
 
 
 class HeaderLedger:

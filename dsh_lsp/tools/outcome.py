@@ -43,13 +43,6 @@ class InvalidVerdictError(ToolError):
         super().__init__(f"{what} is no verdict on a call", code="INVALID_VERDICT")
 
 
-class StrayCancelError(ToolError):
-    """Something that was waited for was cancelled by others, and nobody cancelled the call."""
-
-    def __init__(self) -> None:
-        super().__init__("what it waited for was cancelled", code="STRAY_CANCEL")
-
-
 class UnknownToolError(ToolError):
     """The model called a tool that it does not have."""
 

@@ -10,17 +10,16 @@ aborted, a failure is kept; what is run is what was judged, whatever listeners d
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from json import JSONDecodeError
 from typing import Any
 
 from pydantic import ValidationError
 
-from dsh_lsp.abort import Aborted, AbortSignal
+from dsh_lsp.abort import Aborted, AbortSignal, no_stray_cancel
 from dsh_lsp.decisions import Allowed, Effect, EffectKind
 from dsh_lsp.errors import DshError, ToolError, error_chain
 from dsh_lsp.hooks import Emit, HookSet, Waterfall
@@ -32,7 +31,6 @@ from dsh_lsp.tools.outcome import (
     InvalidOutputError,
     InvalidVerdictError,
     Outcome,
-    StrayCancelError,
     UnknownToolError,
     checked,
     failed,
@@ -180,7 +178,7 @@ class ToolPipeline:
             return replace(ABORTED_BEFORE_DISPATCH, final=True)
         asked_for = _fingerprint(execution)
         try:
-            with _no_stray_cancel():
+            with no_stray_cancel():
                 verdict = await self.hooks.pre_execute(execution, _allow)
                 if isinstance(verdict, Ask):
                     verdict = await self._ask(execution, verdict)
@@ -224,7 +222,7 @@ class ToolPipeline:
         execution.approved = allowed.approved
         for guard in self.registry.guards():
             try:
-                with _no_stray_cancel():
+                with no_stray_cancel():
                     reason = await guard(execution)
             except Aborted:
                 raise
@@ -262,7 +260,7 @@ class ToolPipeline:
 
         try:
             arguments = json_copy(arguments)
-            with _no_stray_cancel():
+            with no_stray_cancel():
                 outcome = checked(await self.hooks.execute(execution, body))
         except Aborted:
             outcome = ABORTED if invoked else ABORTED_BEFORE_DISPATCH
@@ -279,7 +277,7 @@ class ToolPipeline:
         try:
             if tool is None:
                 raise UnknownToolError(execution.name, self.registry.names())
-            with _no_stray_cancel():
+            with no_stray_cancel():
                 return rendered(await tool.execute(validate(tool, arguments), execution))
         except Aborted:
             return ABORTED
@@ -309,7 +307,7 @@ class ToolPipeline:
         self, execution: Execution, outcome: Outcome, deferred: tuple[UserMessage, ...]
     ) -> tuple[Outcome, tuple[UserMessage, ...]]:
         try:
-            with _no_stray_cancel():
+            with no_stray_cancel():
                 verdict = await self.hooks.post_execute((execution, outcome), _accept)
             if isinstance(verdict, Block):
                 return checked(Outcome(text=verdict.feedback, is_error=True, contexts=verdict.contexts)), ()
@@ -350,24 +348,6 @@ def _accepted(outcome: Outcome, verdict: object) -> Outcome:
 def _fingerprint(execution: Execution) -> tuple[str, bytes, int]:
     """What a call is, exactly: `1` is not `true`."""
     return execution.name, dump_bytes(execution.arguments), id(execution.tool)
-
-
-@contextmanager
-def _no_stray_cancel() -> Iterator[None]:
-    """Turn a cancellation that is not this task's into an error: that of a future which somebody else dropped.
-
-    Let through, it would end the task group of the whole session.
-
-    Raises:
-        StrayCancelError: the body was cancelled, and the task was not.
-    """
-    try:
-        yield
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        raise StrayCancelError from error
 
 
 async def _allow(_: Execution) -> Verdict:

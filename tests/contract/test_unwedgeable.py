@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import anyio
@@ -276,3 +277,20 @@ async def test_a_job_that_fails_leaves_the_session_usable() -> None:
             await h.agent.run_maintenance(job)
         await h.ask("a")
         assert ends(h.log) == ["completed"]
+
+
+@pytest.mark.parametrize("point", ["assemble", "pre_step", "request", "llm_stream", "turn_stopping"])
+async def test_a_hook_that_waits_for_what_others_cancelled_ends_its_turn_and_not_the_session(point: str) -> None:
+    async with headless([say("a"), say("b"), say("c")]) as h:
+
+        async def waits(*_):
+            future = asyncio.get_running_loop().create_future()
+            future.cancel()
+            await future
+
+        dispose = getattr(h.agent.hooks, point).listen(waits)
+        await h.ask("go")
+        assert h.of("turn/end")[0].data.reason.error.code == "STRAY_CANCEL"
+        dispose()
+        await h.ask("again")
+        assert ends(h.log)[-1] == "completed"

@@ -50,3 +50,13 @@ def test_numbers_that_json_does_not_have_are_refused(word: str) -> None:
 
 def test_half_an_emoji_reaches_the_disk_and_comes_back() -> None:
     assert loads(dump_bytes({"text": "\ud83d"})) == {"text": "\ud83d"}
+
+
+@pytest.mark.parametrize("text", ["[1e999]", "-1e999", '{"a": 1e400}'])
+def test_a_number_that_no_float_holds_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="too large"):
+        loads(text)
+
+
+def test_large_integers_are_read_exactly() -> None:
+    assert loads(f"[{2**70}]") == [2**70]
