@@ -15,6 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PYTEST = ("-m", "pytest", "-q")
+FLOOD = "tests/protocol/test_host_flood.py"
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,8 @@ CHECKS = (
     Check("types", ("-m", "mypy")),
     Check("floors", ("-c", "from importlinter.cli import lint_imports_command; lint_imports_command()")),
     Check("unit", (*PYTEST, "-n", "2", "tests/unit", "tests/contract", "tests/architecture")),
-    Check("protocol", (*PYTEST, "-n", "4", "tests/protocol")),
+    Check("protocol", (*PYTEST, "-n", "4", "tests/protocol", "--ignore", FLOOD)),
+    Check("flood", (*PYTEST, FLOOD)),  # alone, since it measures
     Check("neovim", (*PYTEST, "tests/e2e/test_neovim.py")),
     Check(
         "long properties",
