@@ -93,7 +93,9 @@ class DeepSeekAdapter:
         key = self._environ.get(name, "").strip()
         if not key:
             host = self._settings.host
-            message = f"no API key for {host}: set the environment variable {name} for your editor and restart it"
+            message = (
+                f"no API key for {host}: set {name} in the environment that starts this program, an editor or a shell"
+            )
             raise LlmError(LlmFailure(message=message, code="MISSING_CREDENTIAL"))
         if not (key.isascii() and key.isprintable()) or " " in key:
             message = f"the API key in {name} has characters that no key has: copy it again"

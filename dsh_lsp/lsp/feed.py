@@ -11,7 +11,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from anyio.abc import TaskGroup
@@ -21,12 +20,10 @@ from dsh_lsp.compose import Session
 from dsh_lsp.decisions import ApprovalAsked, ReviewOpened
 from dsh_lsp.events import (
     AssistantChunk,
-    AssistantMessageLogged,
     Ended,
     EndedByAbort,
     EndedByError,
     LogEvent,
-    RequestContext,
     StepStart,
     ToolCall,
     ToolResult,
@@ -37,6 +34,7 @@ from dsh_lsp.events import (
 from dsh_lsp.lsp.progress import TurnProgress
 from dsh_lsp.lsp.protocol import STATUS
 from dsh_lsp.messages import ToolResultBlock
+from dsh_lsp.session.view_items import Usage
 from dsh_lsp.tools.cards import call_card, result_card
 from dsh_lsp.tools.tool import Card, Execution
 from dsh_lsp.wire import JsonObject, encode
@@ -84,7 +82,9 @@ class Feed:
         self._wants_status = wants_status
         self._wants_progress = wants_progress
         self._waiting_for = waiting_for
-        self._status = StatusFold()
+        self._usage = Usage()
+        for event in session.log.facts():
+            self._usage.note(event)
         self._sent_status: JsonObject | None = None
         self._status_due = False
         self._frames: dict[tuple[Any, ...], list[str]] = {}
@@ -107,7 +107,7 @@ class Feed:
     # -- events ----------------------------------------------------------------------------------------------
 
     def _on_event(self, event: LogEvent) -> None:
-        self._status.add(event)
+        self._usage.note(event)
         if isinstance(event.data, AssistantChunk):
             return
         self._flush_frames()
@@ -193,7 +193,7 @@ class Feed:
             "paused": agent.status == "idle" and agent.inbox.pending,
             "mode": self._session.modes.current,
             "model": {"provider": self._session.options.provider, "name": self._session.options.model},
-            "usage": self._status.usage(),
+            "usage": encode(self._usage),
         }
         if waiting:
             status["waitingFor"] = waiting
@@ -252,45 +252,6 @@ def _value_of(event: LogEvent, card: Card | None) -> JsonObject:
     if card is not None:
         value["card"] = encode(card)
     return value
-
-
-@dataclass(slots=True)
-class StatusFold:
-    """Token counts, folded from the log."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    context_tokens: int = 0
-    context_window: int | None = None
-
-    def add(self, event: LogEvent) -> None:
-        """Take one more event."""
-        match event.data:
-            case AssistantMessageLogged(usage=usage) if usage is not None:
-                cached = usage.cache_read_tokens or 0
-                self.input_tokens += usage.input_tokens
-                self.output_tokens += usage.output_tokens
-                self.cache_read_tokens += cached
-                self.context_tokens = (
-                    usage.input_tokens + usage.output_tokens + cached + (usage.cache_write_tokens or 0)
-                )
-            case RequestContext(context_window=window):
-                self.context_window = window
-            case _:
-                pass
-
-    def usage(self) -> JsonObject:
-        """The counts as the status names them."""
-        usage: JsonObject = {
-            "input": self.input_tokens,
-            "output": self.output_tokens,
-            "cacheRead": self.cache_read_tokens,
-            "contextTokens": self.context_tokens,
-        }
-        if self.context_window is not None:
-            usage["contextWindow"] = self.context_window
-        return usage
 
 
 def _words_of(reason: Ended | EndedByAbort | EndedByError) -> str:

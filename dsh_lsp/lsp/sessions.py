@@ -193,9 +193,10 @@ class Sessions:
         return _exported(loaded.log, form)
 
     async def close(self) -> None:
-        """Stop every session, keeping what waits in its inbox, and put all on disk."""
-        for live in self.all():
-            await self._close(live)
+        """Stop every session, keeping what waits in its inbox, and put all on disk; together, for time is short."""
+        async with anyio.create_task_group() as closing:
+            for live in self.all():
+                closing.start_soon(self._close, live)
 
     async def _close(self, live: LiveSession) -> None:
         await live.session.agent.dispose(grace_s=DISPOSE_GRACE_S)

@@ -12,6 +12,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from dsh_lsp.decisions import Outcome
+from dsh_lsp.events import AssistantMessageLogged, LogEvent, RequestContext
 from dsh_lsp.messages import TokenUsage
 from dsh_lsp.wire import JsonObject, Wire
 
@@ -161,6 +162,16 @@ class Usage(Wire):
     cache_read: int = 0
     context_tokens: int = 0
     context_window: int | None = None
+
+    def note(self, event: LogEvent) -> None:
+        """Take one more event of a log."""
+        match event.data:
+            case AssistantMessageLogged(usage=usage) if usage is not None:
+                self.add(usage)
+            case RequestContext(context_window=window):
+                self.context_window = window
+            case _:
+                pass
 
     def add(self, usage: TokenUsage) -> None:
         """Count one answer."""

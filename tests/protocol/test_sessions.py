@@ -41,6 +41,10 @@ async def test_a_session_goes_on_after_the_server_was_started_anew(project, mode
         assert (listed["session"], listed["title"], listed["turns"]) == (first["session"], "First question.", 1)
         opened = await editor.command("dsh.session.open", {"session": first["session"]})
         assert opened["summary"]["title"] == "First question."
+        usage = (await editor.command("dsh.status"))["usage"]
+        assert (usage["input"], usage["output"], usage["contextTokens"]) == (10, 5, 15), (
+            "counted before it was opened"
+        )
         replayed = [value for value in editor.events if "seq" in value]
         assert replayed == seen[: len(replayed)]
         assert replayed[-1]["seq"] <= opened["lastSeq"]
@@ -168,3 +172,18 @@ async def test_what_a_killed_server_left_open_is_closed_and_told(project, model)
         await editor.command("dsh.followup", {"text": "And now?", "wait": True})
         roles = [message["role"] for message in model.requests[1].body["messages"]]
         assert roles == ["system", "user", "assistant", "tool", "user", "user"]
+
+
+async def test_several_sessions_that_work_are_all_on_disk_when_the_editor_leaves(project, model) -> None:
+    gates = [Gate() for _ in range(3)]
+    model.script(*(answer("x").before(event(chunk({"content": "x"})), gate) for gate in gates))
+    sessions = []
+    async with fake_editor(project, model_url=model.url) as editor:
+        for gate in gates:
+            sessions.append((await editor.command("dsh.session.new"))["session"])
+            await editor.command("dsh.followup", {"text": "Work.", "session": sessions[-1]})
+            await gate.wait_reached()
+    for session in sessions:
+        rows = (project.parent / "project-state" / f"{session}.jsonl").read_text().splitlines()
+        end = json.loads(rows[-1])
+        assert (end["type"], end["data"]["reason"]["reason"]["kind"]) == ("turn/end", "disposed")
