@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import signal
 import sys
 from typing import Any
 
@@ -25,6 +26,9 @@ def _refuse_the_network(event: str, arguments: tuple[Any, ...]) -> None:
     if isinstance(address, tuple) and not str(address[0]).startswith(LOOPBACK):
         raise AssertionError(f"a test must not reach {address[0]}")
 
+
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under `nohup` the servers that tests start would ignore it
 
 sys.addaudithook(_refuse_the_network)
 
