@@ -20,7 +20,7 @@ from pygls import uris
 from dsh_lsp.abort import Disposer
 from dsh_lsp.decisions import Position, Range
 from dsh_lsp.hooks import Emit
-from dsh_lsp.workspace.text import Span, split_lines
+from dsh_lsp.workspace.text import Change, Span, difference, split_lines
 
 Encoding = Literal["utf-8", "utf-16", "utf-32"]
 
@@ -99,8 +99,7 @@ class Document:
 
     def offset_at(self, position: Position) -> int:
         """Code points before a position."""
-        line, column = self._place(position.line, position.character)
-        return sum(map(len, self._lines[:line])) + column
+        return self._offset(*self._place(position.line, position.character))
 
     def position_at(self, offset: int, encoding: Encoding | None = None) -> Position:
         """The position of an offset, in the editor's encoding unless another is asked for."""
@@ -114,21 +113,24 @@ class Document:
         """The range of a span."""
         return Range(start=self.position_at(span.start, encoding), end=self.position_at(span.end, encoding))
 
-    def apply(self, version: int, changes: list[dict[str, Any]]) -> None:
-        """Take a didChange's content changes, in their order."""
+    def apply(self, version: int, changes: list[dict[str, Any]], trace: list[Change] | None = None) -> None:
+        """Take a didChange's content changes, in their order; `trace` gets each as a change of offsets."""
         for change in changes:
             span = change.get("range")
             if span is None:
+                if trace is not None:
+                    trace.append(difference(self.text, change["text"]))
                 self._lines, self._text = split_lines(change["text"]), change["text"]
-            else:
-                start, end = span["start"], span["end"]
-                self._replace(
-                    self._place(start["line"], start["character"]),
-                    self._place(end["line"], end["character"]),
-                    change["text"],
-                )
+                continue
+            start, end = sorted(self._place(span[edge]["line"], span[edge]["character"]) for edge in ("start", "end"))
+            if trace is not None:
+                trace.append(Change(Span(self._offset(*start), self._offset(*end)), change["text"]))
+            self._replace(start, end, change["text"])
         self.version = version
         self.changed_at = time.monotonic()
+
+    def _offset(self, line: int, column: int) -> int:
+        return sum(map(len, self._lines[:line])) + column
 
     def _place(self, line: int, character: int) -> tuple[int, int]:
         """A position as a line and code points; past the end means the end."""
@@ -141,8 +143,6 @@ class Document:
 
     def _replace(self, start: tuple[int, int], end: tuple[int, int], text: str) -> None:
         lines = self._lines
-        if end < start:
-            start, end = end, start
         first, last = start[0], min(end[0] + 1, len(lines))
         head = lines[first][: start[1]] if first < len(lines) else ""
         tail = lines[end[0]][end[1] :] if end[0] < len(lines) else ""
@@ -160,11 +160,12 @@ class Document:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentChanged:
-    """A document's text became another one."""
+    """A document's text became another one, by these changes, one after the other."""
 
     document: Document
     before: str
     after: str
+    changes: tuple[Change, ...]
 
 
 class Documents:
@@ -215,9 +216,9 @@ class Documents:
         if key not in self._watched:
             document.apply(version, changes)
             return
-        before = document.text
-        document.apply(version, changes)
-        self.changed(DocumentChanged(document=document, before=before, after=document.text))
+        before, trace = document.text, list[Change]()
+        document.apply(version, changes, trace)
+        self.changed(DocumentChanged(document=document, before=before, after=document.text, changes=tuple(trace)))
 
     def close(self, uri: str) -> None:
         """Take a didClose."""

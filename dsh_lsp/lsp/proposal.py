@@ -33,9 +33,9 @@ class Item:
         """What the hunk would become."""
         return HunkOutcome(hunk=self.hunk, path=self.file.edit.path, outcome=outcome, **more)
 
-    def follow(self, before: str, after: str, change: Change | None = None) -> bool:
-        """Move with a change of the text; False if the hunk's own lines changed."""
-        hunk = moved(self.hunk, change, after) if change is not None else None
+    def follow(self, before: str, after: str, changes: Sequence[Change] | None = None) -> bool:
+        """Move with the changes of the text, where they are known; False if the hunk's own lines changed."""
+        hunk = moved(self.hunk, changes, after) if changes is not None else None
         if hunk is None:
             verdict = judge(before, [self.hunk], after)[self.hunk.id]
             hunk = verdict.hunk if isinstance(verdict, Absent) else None

@@ -28,7 +28,7 @@ from dsh_lsp.lsp.proposal import FileUnderReview, Item, Proposal
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.wire import JsonObject
 from dsh_lsp.workspace.edits import Absent, FileEdit, HunkOutcome, Landed, Touched, judge
-from dsh_lsp.workspace.text import Span, difference
+from dsh_lsp.workspace.text import Span
 
 Selection = Sequence[str] | Literal["all"]
 
@@ -281,8 +281,11 @@ class Reviews:
         shown = [item for item in waiting if item.previewed]
         if shown:
             self._take_preview(shown, event)
-        change = difference(event.before, event.after)
-        lost = [item for item in waiting if not item.previewed and not item.follow(event.before, event.after, change)]
+        lost = [
+            item
+            for item in waiting
+            if not item.previewed and not item.follow(event.before, event.after, event.changes)
+        ]
         self._settle((item, self._conflict(item)) for item in lost)
         self._refresh(files)
 

@@ -82,14 +82,14 @@ def plan_hunks(edit: FileEdit, new_id: Callable[[], str]) -> list[Hunk]:
     ]
 
 
-def moved(hunk: Hunk, change: Change, after: str) -> Hunk | None:
-    """The hunk after a change elsewhere, in the text after it; None if the change touched the hunk's lines."""
-    if change.span.end <= hunk.span.start:
-        span = hunk.span.shifted(change.growth)
-    elif change.span.start >= hunk.span.end:
-        span = hunk.span
-    else:
-        return None
+def moved(hunk: Hunk, changes: Sequence[Change], after: str) -> Hunk | None:
+    """The hunk after changes elsewhere, in the text after all of them; None if one touched the hunk's lines."""
+    span = hunk.span
+    for change in changes:
+        if change.span.end <= span.start:
+            span = span.shifted(change.growth)
+        elif change.span.start < span.end:
+            return None
     starts_line = span.start == 0 or after[span.start - 1] in "\r\n"
     ends_line = hunk.old.endswith(("\r", "\n")) or not hunk.old or span.end == len(after)
     return replace(hunk, span=span) if starts_line and ends_line else None

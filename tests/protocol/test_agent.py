@@ -234,6 +234,20 @@ async def test_lines_that_the_user_changed_are_a_conflict_and_are_left_alone(pro
         assert "return b - a" in editor.tool_results[0]
 
 
+async def test_a_hunk_among_equal_lines_stays_with_its_own(project, model) -> None:
+    (project / "same.py").write_text("x = 1\nx = 1\nx = 1\n")
+    both = {"path": "same.py", "content": "x = 1\nx = 2\nx = 1\n"}
+    model.script(answer("", calls=[("write_file", both)]), answer("Done."))
+    async with fake_editor(project, model_url=model.url) as editor:
+        editor.open("same.py")
+        await editor.command("dsh.followup", {"text": "Go."})
+        await editor.event("review/opened")
+        editor.type("same.py", 0, 0, "x = 1\n")  # only the place tells these lines apart
+        await editor.command("dsh.review.accept", {"hunks": "all"})
+        await editor.event("turn/end")
+        assert editor.text("same.py") == "x = 1\nx = 1\nx = 2\nx = 1\n"
+
+
 async def test_a_file_that_the_editor_does_not_hold_is_written_after_acceptance_byte_for_byte(project, model) -> None:
     raw = b"\xef\xbb\xbfone\r\ntwo\r\nthree"
     (project / "dos.txt").write_bytes(raw)
@@ -291,6 +305,7 @@ async def test_a_cancel_in_mid_stream_ends_the_turn_and_the_next_question_works(
     async with fake_editor(project, model_url=model.url) as editor:
         await editor.command("dsh.followup", {"text": "Tell."})
         await gate.wait_reached()
+        await editor.event("assistant/stream")
         await editor.until(lambda: "begin" in editor.kinds)
         if by == "command":
             assert (await editor.command("dsh.cancel"))["wasRunning"]

@@ -51,7 +51,9 @@ def test_the_mirror_equals_the_editor_after_any_edits(text, changes, encoding) -
             "start": {"line": start[0], "character": start[1]},
             "end": {"line": end[0], "character": end[1]},
         }
-        document.apply(version, [{"range": span, "text": new}])
+        before, trace = document.text, []
+        document.apply(version, [{"range": span, "text": new}], trace)
+        assert trace[0].apply(before) == text
         assert document.text == text
         assert document._lines == split_lines(text)
     assert document.version == len(changes) + 1
@@ -109,11 +111,11 @@ def test_a_change_of_a_document_that_was_never_opened_is_dropped() -> None:
 def test_only_watched_documents_tell_of_their_changes() -> None:
     documents = Documents()
     seen = []
-    documents.changed.listen(lambda event: seen.append((event.before, event.after)))
+    documents.changed.listen(lambda event: seen.append((event.before, event.after, event.changes[0].text)))
     documents.open("untitled:1", 1, "a")
     documents.change("untitled:1", 2, [{"text": "b"}])
     dispose = documents.watch("untitled:1")
     documents.change("untitled:1", 3, [{"text": "c"}])
     dispose()
     documents.change("untitled:1", 4, [{"text": "d"}])
-    assert seen == [("b", "c")]
+    assert seen == [("b", "c", "c")]

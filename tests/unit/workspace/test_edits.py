@@ -122,7 +122,7 @@ typed = st.builds(
 @given(typed)
 def test_a_hunk_moves_exactly_when_its_own_lines_still_stand_whole(change: Change) -> None:
     after = change.apply(BEFORE)
-    hunk = moved(THREE, change, after)
+    hunk = moved(THREE, [change], after)
     if hunk is not None:
         assert after[hunk.span.start : hunk.span.end] == "three\n"
         assert hunk.span.start == 0 or after[hunk.span.start - 1] == "\n"
