@@ -7,7 +7,7 @@ is logged as `edit/landed`, whenever it is seen; a document is saved only if it 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import anyio
@@ -18,7 +18,7 @@ from dsh_lsp.errors import ToolError
 from dsh_lsp.lsp import landing
 from dsh_lsp.lsp.documents import Document, DocumentChanged, Documents
 from dsh_lsp.lsp.editor import Editor
-from dsh_lsp.lsp.proposal import FileUnderReview, Item
+from dsh_lsp.lsp.proposal import FileUnderReview, Item, apart
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.workspace.disk import read_file
 from dsh_lsp.workspace.edits import Absent, Hunk, HunkOutcome, Landed, Touched, judge
@@ -35,9 +35,9 @@ Settled = Iterable[tuple[Item, HunkOutcome]]
 class _Late:
     """Edits that the editor said it applied and that were not seen; they may still come."""
 
-    file: FileUnderReview
+    key: str
     before: str
-    hunks: tuple[Hunk, ...]
+    hunks: tuple[tuple[FileUnderReview, Hunk], ...]
 
 
 class Applier:
@@ -66,75 +66,92 @@ class Applier:
 
     def is_unconfirmed(self, key: str) -> bool:
         """Whether an edit of a document was sent, given up, and may still arrive."""
-        return any(late.file.key == key for late in self._late)
+        return any(late.key == key for late in self._late)
 
     async def land(self, key: str) -> None:
         """Apply what is accepted of one document, until nothing accepted is left."""
         async with self._locks.setdefault(key, anyio.Lock()):
-            for number in range(1, MAX_ATTEMPTS + 1):
-                items = self._accepted(key)
-                if not items:
-                    return
+            attempts = 0
+            while items := apart(self._accepted(key)):
                 document = self._documents.at(items[0].file.path)
                 if document is None:
                     await self._write(items)
                     continue
                 await landing.wait_for_quiet(self._documents, document)
-                items = self._accepted(key)
+                items = apart(self._accepted(key))
                 if items and self._documents.at(items[0].file.path) is document:
-                    await self._send(document, items, last=number == MAX_ATTEMPTS)
+                    attempts += 1
+                    await self._send(document, items, last=attempts == MAX_ATTEMPTS)
+                    if any(item.state != "accepted" for item in items):
+                        attempts = 0  # what comes next has tries of its own
 
     # -- open documents --------------------------------------------------------------------------------------
 
     async def _send(self, document: Document, items: list[Item], *, last: bool) -> None:
         """Send accepted hunks to the editor once, and settle those whose fate is known."""
         clean = await anyio.to_thread.run_sync(text_on_disk, items[0].file.path) == document.text
-        items = [item for item in items if item.state == "accepted"]
-        if not items:
+        items = apart([item for item in items if item.state == "accepted"])
+        if not items or self._documents.at(items[0].file.path) is not document:
             return
         for item in items:
             item.state = "sent"
+        self._forget_late(document.key, [item.hunk for item in items])
+        by_id = {item.hunk.id: item for item in items}
         result = await landing.attempt(
-            self._documents, self._editor, document, [item.hunk for item in items], label=LABEL
+            self._documents,
+            self._editor,
+            document,
+            [item.hunk for item in items],
+            label=LABEL,
+            landed=lambda hunk, span: self.see(by_id[hunk.id], document, span),
         )
         settled: list[tuple[Item, HunkOutcome]] = []
-        landed: list[tuple[Item, Span]] = []
-        lost: list[Hunk] = []
+        landed: list[Item] = []
+        lost: list[tuple[FileUnderReview, Hunk]] = []
         for item in items:
             match result.verdicts[item.hunk.id]:
-                case Landed(span):
-                    self._log_landed(item.file, document, item.hunk, span)
-                    landed.append((item, span))
+                case Landed():
+                    landed.append(item)
                 case Touched():
                     settled.append((item, item.as_outcome("conflict", current=document.text)))
                 case Absent(hunk) if result.final == "silent":
-                    lost.append(hunk)
+                    lost.append((item.file, hunk))
                     settled.append((item, item.as_outcome("unconfirmed")))
                 case Absent(hunk) if item.state == "sent":
                     item.hunk = hunk
                     item.state = "pending" if result.final == "refused" or last else "accepted"
+                    if (now := self._text_after(document, item)) is not None and not item.follow(document.text, now):
+                        settled.append((item, item.as_outcome("conflict", current=now)))
         if lost:
             self._documents.watch(document.key)  # for the rest of the session: they may come at any time
-            self._late.append(_Late(file=items[0].file, before=result.before, hunks=tuple(lost)))
+            self._late.append(_Late(key=document.key, before=result.before, hunks=tuple(lost)))
         await self.finish(document, landed, clean=clean)
         self._settle(settled)
         if any(item.state == "pending" for item in items):
             self._editor.warn("DSH: the editor did not apply an accepted edit and gave no reason; it still waits")
 
-    async def finish(self, document: Document, landed: Sequence[tuple[Item, Span]], *, clean: bool) -> None:
+    def _text_after(self, document: Document, item: Item) -> str | None:
+        """The text of a file whose document was closed meanwhile, and perhaps opened again; None if it was not."""
+        now = self._documents.at(item.file.path)
+        if now is document:
+            return None
+        return now.text if now is not None else item.file.text
+
+    def see(self, item: Item, document: Document, span: Span) -> None:
+        """Log a hunk that the document shows now."""
+        item.seen_at = lines_of(document.text, span)
+        self._log_landed(item.file, document, item.hunk, span)
+
+    async def finish(self, document: Document, landed: Sequence[Item], *, clean: bool) -> None:
         """Save what landed where that is wanted, and settle it."""
         if not landed:
             return
-        note = await self._save(document, [item for item, _ in landed], clean=clean)
-        self._settle(
-            (item, item.as_outcome("landed", lines=lines_of(document.text, span), note=note)) for item, span in landed
-        )
+        note = await self._save(document, landed, clean=clean)
+        self._settle((item, item.as_outcome("landed", lines=item.seen_at, note=note)) for item in landed)
 
-    async def finish_preview(self, document: Document, landed: Sequence[tuple[Item, Span]], *, before: str) -> None:
-        """Log, save and settle what an editor's own preview applied; `before` is the text before it."""
-        clean = await anyio.to_thread.run_sync(text_on_disk, landed[0][0].file.path) == before
-        for item, span in landed:
-            self._log_landed(item.file, document, item.hunk, span)
+    async def finish_preview(self, document: Document, landed: Sequence[Item], *, before: str) -> None:
+        """Save and settle what an editor's own preview applied; `before` is the text before it."""
+        clean = await anyio.to_thread.run_sync(text_on_disk, landed[0].file.path) == before
         await self.finish(document, landed, clean=clean)
 
     async def _save(self, document: Document, items: Sequence[Item], *, clean: bool) -> str:
@@ -159,27 +176,38 @@ class Applier:
     def _look_for_late(self, event: DocumentChanged) -> None:
         """See edits that arrive after they were given up: they are logged, outside a turn too."""
         for late in list(self._late):
-            if late.file.key != event.document.key:
+            if late.key != event.document.key:
                 continue
-            self._late.remove(late)
-            verdicts = judge(late.before, late.hunks, event.after)
-            missing: list[Hunk] = []
-            for hunk in late.hunks:
+            verdicts = judge(late.before, [hunk for _, hunk in late.hunks], event.after)
+            missing: list[tuple[FileUnderReview, Hunk]] = []
+            for file, hunk in late.hunks:
                 match verdicts[hunk.id]:
                     case Landed(span):
-                        self._log_landed(late.file, event.document, hunk, span)
+                        self._log_landed(file, event.document, hunk, span)
                     case Absent():
-                        missing.append(hunk)
+                        missing.append((file, hunk))
                     case Touched():
                         pass
-            if missing:
-                self._late.append(_Late(file=late.file, before=late.before, hunks=tuple(missing)))
+            self._replace_late(late, missing)
+
+    def _forget_late(self, key: str, hunks: Sequence[Hunk]) -> None:
+        """Give up on late edits that are sent again, in another proposal: what is seen then is the later one."""
+        again = {(hunk.old, hunk.new) for hunk in hunks}
+        for late in list(self._late):
+            if late.key == key:
+                self._replace_late(late, [one for one in late.hunks if (one[1].old, one[1].new) not in again])
+
+    def _replace_late(self, late: _Late, hunks: Sequence[tuple[FileUnderReview, Hunk]]) -> None:
+        self._late.remove(late)
+        if hunks:
+            self._late.append(replace(late, hunks=tuple(hunks)))
 
     # -- files that no editor holds --------------------------------------------------------------------------
 
     async def _write(self, items: list[Item]) -> None:
-        """Write accepted hunks of a file that the editor does not hold."""
+        """Write accepted hunks of a file that the editor does not hold, those of one proposal at a time."""
         file = items[0].file
+        items = [item for item in items if item.file is file]
         for item in items:
             item.state = "sent"
         try:

@@ -81,7 +81,7 @@ class Document:
         self.key = identity(uri)
         self.version = version
         self.encoding = encoding
-        self.changed_at = float("-inf")  # monotonic seconds of the last didChange
+        self.changed_at = float("-inf")  # of the last didChange, by the monotonic clock, which is asyncio's too
         self._lines = split_lines(text)
         self._text: str | None = text
 

@@ -8,7 +8,6 @@ before they tell of the change.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -18,7 +17,8 @@ import anyio
 from dsh_lsp.lsp.documents import Document, DocumentChanged, Documents
 from dsh_lsp.lsp.editor import Editor
 from dsh_lsp.wire import JsonObject, encode
-from dsh_lsp.workspace.edits import Absent, Hunk, Landed, Verdict, judge, minimal
+from dsh_lsp.workspace.edits import Absent, Hunk, Landed, Touched, Verdict, followed, judge, minimal
+from dsh_lsp.workspace.text import Span
 
 QUIET_S = 0.2  # typing has paused: an edit sent now is not refused for being stale
 SETTLE_S = 1.0  # an edit answered for, but overtaken by typing, has arrived by then or never will
@@ -45,7 +45,7 @@ async def wait_for_quiet(documents: Documents, document: Document) -> None:
     dispose_listener = documents.changed.listen(lambda event: _note(event, document, changed))
     dispose_watch = documents.watch(document.key)
     try:
-        with anyio.move_on_after(max(0.0, document.changed_at + QUIET_S - time.monotonic())):
+        with anyio.move_on_after(max(0.0, document.changed_at + QUIET_S - anyio.current_time())):
             await changed.wait()
     finally:
         dispose_watch()
@@ -105,17 +105,31 @@ async def attempt(
     hunks: Sequence[Hunk],
     *,
     label: str,
-    clock: Callable[[], float] = time.monotonic,
+    landed: Callable[[Hunk, Span], object],
 ) -> Attempt:
-    """Send hunks of the document as it is now, and watch until it is known what became of them."""
-    before, version, sent_at = document.text, document.version, clock()
+    """Send hunks of the document as it is now, and watch until it is known what became of them.
+
+    `landed` is called as soon as a hunk is seen: what the user does to it afterwards changes nothing about that.
+    """
+    before, version, sent_at = document.text, document.version, anyio.current_time()
     edit = {"documentChanges": [to_lsp_edits(document, hunks)]}
     seen = _Observation()
     verdicts: dict[str, Verdict] = {hunk.id: Absent(hunk) for hunk in hunks}
 
     def on_change(event: DocumentChanged) -> None:
         if event.document is document:
-            verdicts.update(judge(before, hunks, event.after))
+            judged = judge(before, hunks, event.after)
+            for hunk in hunks:
+                was, now = verdicts[hunk.id], judged[hunk.id]
+                if isinstance(was, Landed):
+                    continue
+                if isinstance(now, Landed):
+                    landed(hunk, now.span)
+                elif isinstance(now, Absent):  # step by step: another line with the same text is not its place
+                    step = was.hunk if isinstance(was, Absent) else None
+                    place = step and followed(step, event.before, event.after, event.changes)
+                    now = Touched() if place is None else Absent(place)
+                verdicts[hunk.id] = now
             seen.changed()
 
     async def ask() -> None:
@@ -129,7 +143,7 @@ async def attempt(
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(ask)
-            final = await _verdict(seen, verdicts, lambda: document.version != version, sent_at, clock)
+            final = await _verdict(seen, verdicts, lambda: document.version != version, sent_at)
             group.cancel_scope.cancel()
     finally:
         for dispose in disposers:
@@ -142,7 +156,6 @@ async def _verdict(
     verdicts: dict[str, Verdict],
     moved_on: Callable[[], bool],
     sent_at: float,
-    clock: Callable[[], float],
 ) -> Literal["landed", "retry", "refused", "silent"]:
     """Wait until the hunks are known to stand in the document or known not to come."""
     while True:
@@ -153,6 +166,6 @@ async def _verdict(
         if seen.reply is False:
             return "retry" if moved_on() else "refused"
         overtaken = seen.reply is True and moved_on()
-        patience_s = SETTLE_S if overtaken else sent_at + CONFIRM_S - clock()
+        patience_s = SETTLE_S if overtaken else sent_at + CONFIRM_S - anyio.current_time()
         if not await seen.news(patience_s):
             return "retry" if overtaken else "silent"

@@ -15,7 +15,7 @@ import anyio
 
 from dsh_lsp.decisions import Outcome, ReviewFile, ReviewHunk
 from dsh_lsp.lsp.documents import Document
-from dsh_lsp.workspace.edits import Absent, FileEdit, Hunk, HunkOutcome, judge, moved, plan_hunks
+from dsh_lsp.workspace.edits import FileEdit, Hunk, HunkOutcome, followed, plan_hunks
 from dsh_lsp.workspace.text import Change
 
 
@@ -27,6 +27,7 @@ class Item:
     file: FileUnderReview
     state: Literal["pending", "accepted", "sent", "decided"] = "pending"
     previewed: bool = False  # an editor's own preview shows it, and may apply it by itself
+    seen_at: tuple[int, int] | None = None  # the lines where the document showed it
     outcome: HunkOutcome | None = None
 
     def as_outcome(self, outcome: Outcome, **more: Any) -> HunkOutcome:
@@ -35,13 +36,19 @@ class Item:
 
     def follow(self, before: str, after: str, changes: Sequence[Change] | None = None) -> bool:
         """Move with the changes of the text, where they are known; False if the hunk's own lines changed."""
-        hunk = moved(self.hunk, changes, after) if changes is not None else None
-        if hunk is None:
-            verdict = judge(before, [self.hunk], after)[self.hunk.id]
-            hunk = verdict.hunk if isinstance(verdict, Absent) else None
+        hunk = followed(self.hunk, before, after, changes)
         if hunk is not None:
             self.hunk = hunk
         return hunk is not None
+
+
+def apart(items: Sequence[Item]) -> list[Item]:
+    """Those of the hunks of one document, in order, that can go out together: no two of them touch."""
+    chosen: list[Item] = []
+    for item in items:
+        if not chosen or item.hunk.span.start > chosen[-1].hunk.span.end:
+            chosen.append(item)
+    return chosen
 
 
 @dataclass(slots=True, eq=False)

@@ -28,7 +28,6 @@ from dsh_lsp.lsp.proposal import FileUnderReview, Item, Proposal
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.wire import JsonObject
 from dsh_lsp.workspace.edits import Absent, FileEdit, HunkOutcome, Landed, Touched, judge
-from dsh_lsp.workspace.text import Span
 
 Selection = Sequence[str] | Literal["all"]
 
@@ -70,11 +69,7 @@ class Reviews:
             with signal.guard():
                 await proposal.done.wait()
         except Aborted:
-            # What was sent may still arrive, and then the log says so; nobody may claim that it did not.
-            self._settle(
-                (item, item.as_outcome("unconfirmed" if item.state == "sent" else "cancelled"))
-                for item in proposal.items
-            )
+            self._settle((item, self._given_up(item)) for item in proposal.items)
         return [item.outcome for item in proposal.items if item.outcome is not None]
 
     def _begin(self, edits: Sequence[tuple[FileEdit, Path]]) -> Proposal:
@@ -154,12 +149,13 @@ class Reviews:
     def _take_preview(self, items: list[Item], event: DocumentChanged) -> None:
         """See what an editor's preview applied: hunks that stand in the document were accepted in it."""
         verdicts = judge(event.before, [item.hunk for item in items], event.after)
-        landed: list[tuple[Item, Span]] = []
+        landed: list[Item] = []
         for item in items:
             match verdicts[item.hunk.id]:
                 case Landed(span):
                     item.state = "sent"
-                    landed.append((item, span))
+                    self._applier.see(item, event.document, span)
+                    landed.append(item)
                 case Absent(hunk):
                     item.hunk = hunk
                 case Touched():
@@ -247,6 +243,12 @@ class Reviews:
     def _conflict(self, item: Item) -> HunkOutcome:
         document = self._documents.at(item.file.path)
         return item.as_outcome("conflict", current=document.text if document else item.file.text)
+
+    def _given_up(self, item: Item) -> HunkOutcome:
+        """What a cancel makes of a hunk; what was sent may still arrive, and nobody may claim that it did not."""
+        if item.seen_at is not None:
+            return item.as_outcome("landed", lines=item.seen_at, note="cancelled before it was known to be saved")
+        return item.as_outcome("unconfirmed" if item.state == "sent" else "cancelled")
 
     def _settle(self, settled: Settled) -> None:
         """Decide hunks, log it, and end the proposals that have none left."""

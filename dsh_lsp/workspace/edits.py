@@ -95,6 +95,30 @@ def moved(hunk: Hunk, changes: Sequence[Change], after: str) -> Hunk | None:
     return replace(hunk, span=span) if starts_line and ends_line else None
 
 
+def followed(hunk: Hunk, before: str, after: str, changes: Sequence[Change] | None) -> Hunk | None:
+    """The hunk in `after`, by the changes that led there where they are known; None if its own lines changed.
+
+    A change that covers the hunk's lines may have left them as they were. Each is compared alone: in what several
+    leave behind, another line with the same text could be taken for the one that is gone.
+    """
+    if changes is None:
+        return _unchanged(hunk, before, after)
+    if (there := moved(hunk, changes, after)) is not None:
+        return there
+    text, place = before, hunk
+    for change in changes:
+        step = change.apply(text)
+        if (there := moved(place, [change], step) or _unchanged(place, text, step)) is None:
+            return None
+        text, place = step, there
+    return place
+
+
+def _unchanged(hunk: Hunk, before: str, after: str) -> Hunk | None:
+    verdict = judge(before, [hunk], after)[hunk.id]
+    return verdict.hunk if isinstance(verdict, Absent) else None
+
+
 def applied(text: str, hunks: Sequence[Hunk]) -> str:
     """The text with the hunks in it; they are in order and do not overlap."""
     parts, end = [], 0

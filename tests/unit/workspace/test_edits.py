@@ -16,6 +16,7 @@ from dsh_lsp.workspace.edits import (
     Snapshot,
     Touched,
     applied,
+    followed,
     judge,
     minimal,
     moved,
@@ -128,6 +129,21 @@ def test_a_hunk_moves_exactly_when_its_own_lines_still_stand_whole(change: Chang
         assert hunk.span.start == 0 or after[hunk.span.start - 1] == "\n"
     elif not (change.span.start < THREE.span.end and change.span.end > THREE.span.start):
         assert "\nthree\n" not in "\n" + after, "typing beside the hunk was taken for a conflict"
+
+
+@pytest.mark.parametrize("at", [4, 8])
+def test_another_line_with_the_same_text_is_not_the_place_of_a_line_that_is_gone(at: int) -> None:
+    gone = Change(THREE.span, "")
+    typed_elsewhere = Change(Span(at, at), "zero\nthree\n")
+    after = typed_elsewhere.apply(gone.apply(BEFORE))
+    assert followed(THREE, BEFORE, after, [gone, typed_elsewhere]) is None
+
+
+def test_a_change_of_the_whole_text_that_leaves_a_line_as_it_was_leaves_the_hunk_too() -> None:
+    whole = Change(Span(0, len(BEFORE)), "zero\n" + BEFORE)
+    hunk = followed(THREE, BEFORE, "zero\n" + BEFORE, [whole])
+    assert hunk is not None
+    assert hunk.span.start == THREE.span.start + len("zero\n")
 
 
 @given(typed)
