@@ -26,13 +26,14 @@ class Item:
     hunk: Hunk
     file: FileUnderReview
     state: Literal["pending", "accepted", "sent", "decided"] = "pending"
+    edited: bool = False  # the person put other text in the place of what was proposed
     previewed: bool = False  # an editor's own preview shows it, and may apply it by itself
     seen_at: tuple[int, int] | None = None  # the lines where the document showed it
     outcome: HunkOutcome | None = None
 
     def as_outcome(self, outcome: Outcome, **more: Any) -> HunkOutcome:
         """What the hunk would become."""
-        return HunkOutcome(hunk=self.hunk, path=self.file.edit.path, outcome=outcome, **more)
+        return HunkOutcome(hunk=self.hunk, path=self.file.edit.path, outcome=outcome, edited=self.edited, **more)
 
     def follow(self, before: str, after: str, changes: Sequence[Change] | None = None) -> bool:
         """Move with the changes of the text, where they are known; False if the hunk's own lines changed."""

@@ -183,8 +183,10 @@ class Reviews:
             self._editor.warn("DSH: this editor cannot take edits safely; nothing was written")
             return self.pending_count()
         for item in items:
-            if item.hunk.id in edited:
-                item.hunk = replace(item.hunk, new=edited[item.hunk.id])
+            text = edited.get(item.hunk.id, item.hunk.new)
+            if text != item.hunk.new:
+                item.edited = True
+                item.hunk = replace(item.hunk, new=text)
             item.state = "accepted"
         for key in dict.fromkeys(item.file.key for item in items):
             self._tasks.start_soon(self._applier.land, key)
@@ -260,7 +262,12 @@ class Reviews:
             item.state, item.outcome = "decided", outcome
             files.append(item.file)
             decided.setdefault(item.file.proposal, []).append(
-                HunkDecided(id=item.hunk.id, outcome=outcome.outcome, comment=outcome.comment)
+                HunkDecided(
+                    id=item.hunk.id,
+                    outcome=outcome.outcome,
+                    text=item.hunk.new if item.edited and outcome.outcome == "landed" else None,
+                    comment=outcome.comment,
+                )
             )
         for proposal_id, hunks in decided.items():
             self._log.append(ReviewDecided(proposal=proposal_id, hunks=tuple(hunks)))

@@ -58,6 +58,7 @@ class Hunk:
 class HunkOutcome:
     """What became of a hunk.
 
+    `edited` says that a person put other text in the place of what was proposed: `hunk.new` is theirs.
     `lines` is where it stands (from 1, inclusive), if it landed; `current` the document's text, if it conflicts;
     `comment` the user's words; `note` what else the model should know: saved or not, and why.
     """
@@ -65,6 +66,7 @@ class HunkOutcome:
     hunk: Hunk
     path: str
     outcome: Outcome
+    edited: bool = False
     lines: tuple[int, int] | None = None
     current: str | None = None
     comment: str | None = None

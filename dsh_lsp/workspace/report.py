@@ -36,6 +36,9 @@ def _sentence(outcome: HunkOutcome) -> str:
         case "landed":
             first, last = outcome.lines or (1, 1)
             where = f"line {first}" if first == last else f"lines {first}-{last}"
+            if outcome.edited:
+                theirs = _clip(outcome.hunk.new) or "(nothing)"
+                return f"{path}: the user accepted other text, which is in the document, {where}{note}:\n{theirs}"
             return f"{path}: the edit was accepted and is in the document, {where}{note}."
         case "rejected":
             words = f" They said: {outcome.comment}" if outcome.comment else ""

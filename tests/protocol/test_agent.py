@@ -204,6 +204,22 @@ async def test_an_editor_that_says_yes_and_does_nothing_is_not_believed(project,
         await editor.event("edit/landed")
 
 
+async def test_the_model_is_told_of_the_text_that_a_person_put_in_its_place(project, model) -> None:
+    model.script(EDIT, answer("I see."))
+    async with fake_editor(project, model_url=model.url) as editor:
+        editor.open("calc.py")
+        await editor.command("dsh.followup", {"text": "Mend add."})
+        opened = await editor.event("review/opened")
+        hunk = opened["data"]["files"][0]["hunks"][0]
+        mine = "    return sum((a, b))\n"
+        await editor.command("dsh.review.accept", {"hunks": [hunk["id"]], "edited": {hunk["id"]: mine}})
+        await editor.event("turn/end")
+        assert mine in editor.text("calc.py")
+        assert "the user accepted other text, which is in the document, line 2" in editor.tool_results[0]
+        assert mine in editor.tool_results[0] + "\n"
+        assert editor.seen("review/decided")[0]["data"]["hunks"][0]["text"] == mine
+
+
 async def test_an_edit_that_the_editor_refuses_waits_on_and_the_user_is_told_once(project, model) -> None:
     model.script(EDIT, answer("Hm."))
     async with fake_editor(project, model_url=model.url, applies="refuses") as editor:
