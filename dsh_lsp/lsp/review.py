@@ -8,7 +8,6 @@ each hunk is decided exactly once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -27,7 +26,7 @@ from dsh_lsp.lsp.hints import hint
 from dsh_lsp.lsp.proposal import FileUnderReview, Item, Proposal
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.wire import JsonObject
-from dsh_lsp.workspace.edits import Absent, FileEdit, HunkOutcome, Landed, Touched, judge
+from dsh_lsp.workspace.edits import Absent, FileEdit, HunkOutcome, Landed, Touched, judge, with_text
 
 Selection = Sequence[str] | Literal["all"]
 
@@ -183,15 +182,19 @@ class Reviews:
             self._editor.warn("DSH: this editor cannot take edits safely; nothing was written")
             return self.pending_count()
         for item in items:
-            text = edited.get(item.hunk.id, item.hunk.new)
-            if text != item.hunk.new:
-                item.edited = True
-                item.hunk = replace(item.hunk, new=text)
+            theirs = with_text(item.hunk, edited.get(item.hunk.id, item.hunk.new))
+            if theirs != item.hunk:
+                item.edited, item.hunk = True, theirs
             item.state = "accepted"
         for key in dict.fromkeys(item.file.key for item in items):
-            self._tasks.start_soon(self._applier.land, key)
+            self._tasks.start_soon(self._land, key)
         self._refresh(item.file for item in items)
         return self.pending_count()
+
+    async def _land(self, key: str) -> None:
+        await self._applier.land(key)
+        if waiting := self.pending_at(key):  # what the editor would not apply is shown again
+            self._refresh(item.file for item in waiting)
 
     def reject(self, hunks: Selection, *, uri: str | None, comment: str | None) -> int:
         """Reject hunks; the number that is left to decide.

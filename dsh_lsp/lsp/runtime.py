@@ -43,7 +43,9 @@ class Runtime:
         )
 
     def start(self) -> None:
-        """Tell the user what is wrong with their settings."""
+        """Tell the user what is wrong with their settings, and whether their server is too old for its client."""
+        if self._editor.profile.newer_protocol:
+            self._editor.warn("DSH: the editor's side is newer than the server; pip install --upgrade dsh-lsp")
         for problem in self._problems:
             log.warning("setting %s", problem)
             if not problem.unknown:

@@ -121,6 +121,14 @@ def _unchanged(hunk: Hunk, before: str, after: str) -> Hunk | None:
     return verdict.hunk if isinstance(verdict, Absent) else None
 
 
+def with_text(hunk: Hunk, text: str) -> Hunk:
+    """The hunk with other text, of whole lines as its own are: what was typed may lack the last line end."""
+    own = hunk.new or hunk.old
+    if text and not text.endswith("\n") and own.endswith("\n"):
+        text += "\r\n" if own.endswith("\r\n") else "\n"
+    return replace(hunk, new=text)
+
+
 def applied(text: str, hunks: Sequence[Hunk]) -> str:
     """The text with the hunks in it; they are in order and do not overlap."""
     parts, end = [], 0

@@ -212,12 +212,19 @@ async def test_the_model_is_told_of_the_text_that_a_person_put_in_its_place(proj
         opened = await editor.event("review/opened")
         hunk = opened["data"]["files"][0]["hunks"][0]
         mine = "    return sum((a, b))\n"
-        await editor.command("dsh.review.accept", {"hunks": [hunk["id"]], "edited": {hunk["id"]: mine}})
+        await editor.command("dsh.review.accept", {"hunks": [hunk["id"]], "edited": {hunk["id"]: mine.rstrip("\n")}})
         await editor.event("turn/end")
         assert mine in editor.text("calc.py")
         assert "the user accepted other text, which is in the document, line 2" in editor.tool_results[0]
         assert mine in editor.tool_results[0] + "\n"
         assert editor.seen("review/decided")[0]["data"]["hunks"][0]["text"] == mine
+
+
+async def test_a_client_of_a_later_version_is_served_and_its_user_told_what_to_update(project, model) -> None:
+    model.script(answer("Hello."))
+    async with fake_editor(project, model_url=model.url, dsh={"version": 2}) as editor:
+        await editor.command("dsh.followup", {"text": "Hi.", "wait": True})
+        assert [message for message in editor.messages if "pip install --upgrade dsh-lsp" in message]
 
 
 async def test_an_edit_that_the_editor_refuses_waits_on_and_the_user_is_told_once(project, model) -> None:
@@ -230,6 +237,8 @@ async def test_an_edit_that_the_editor_refuses_waits_on_and_the_user_is_told_onc
         await editor.until(lambda: any("gave no reason" in message for message in editor.messages))
         assert len((await editor.command("dsh.review.list"))["files"]) == 1
         assert len(editor.edits) == 1
+        uri = (project / "calc.py").as_uri()
+        await editor.until(lambda: len(editor.diagnostics[uri]) == 1)
         editor.applies = "honest"
         await editor.command("dsh.review.accept", {"hunks": "all"})
         await editor.event("turn/end")

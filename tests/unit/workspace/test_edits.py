@@ -21,6 +21,7 @@ from dsh_lsp.workspace.edits import (
     minimal,
     moved,
     plan_hunks,
+    with_text,
 )
 from dsh_lsp.workspace.text import Change, Span
 
@@ -156,6 +157,21 @@ def test_typing_is_never_taken_for_the_edit(change: Change) -> None:
 def test_the_smallest_change_never_parts_a_line_end() -> None:
     hunk = Hunk(id="h", span=Span(0, 3), old="a\r\n", new="a\n")
     assert minimal(hunk) == Change(Span(0, 3), "a\n")
+
+
+@pytest.mark.parametrize(
+    ("own", "typed", "text"),
+    [
+        ("3\n", "4", "4\n"),
+        ("3\r\n", "4\r\n5", "4\r\n5\r\n"),
+        ("3\n", "4\n", "4\n"),
+        ("3\n", "", ""),
+        ("", "4", "4\n"),
+        ("3", "4", "4"),
+    ],
+)
+def test_other_text_stays_on_lines_of_its_own(own: str, typed: str, text: str) -> None:
+    assert with_text(one("three\n", own), typed).new == text
 
 
 def test_a_new_file_is_one_hunk() -> None:
