@@ -92,11 +92,6 @@ class Document:
             self._text = "".join(self._lines)
         return self._text
 
-    @property
-    def line_count(self) -> int:
-        """How many lines it has; the empty one after a last line end does not count."""
-        return len(self._lines)
-
     def offset_at(self, position: Position) -> int:
         """Code points before a position."""
         return self._offset(*self._place(position.line, position.character))
