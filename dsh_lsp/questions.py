@@ -110,7 +110,7 @@ class Questions:
             what = {"edit": "an edit", "create": "a new file"}[question.kind]
             part = f", {question.number} of {question.count}" if question.count > 1 else ""
             after = applied(question.text, [question.hunk])
-            self._screen.diff(question.path, question.text, after, state=f"{what}{part}")
+            self._screen.diff(question.path, str(question.text), str(after), state=f"{what}{part}")
             if self._edits is not None:
                 return Choice(accepts=self._edits)
             while True:

@@ -23,6 +23,7 @@ from dsh_lsp.session.log import SessionLog
 from dsh_lsp.workspace.disk import read_file
 from dsh_lsp.workspace.edits import Absent, Hunk, HunkOutcome, Landed, Touched, judge
 from dsh_lsp.workspace.files import lines_of, write_hunks
+from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Span
 
 MAX_ATTEMPTS = 5
@@ -36,7 +37,7 @@ class _Late:
     """Edits that the editor said it applied and that were not seen; they may still come."""
 
     key: str
-    before: str
+    before: Rope
     hunks: tuple[tuple[FileUnderReview, Hunk], ...]
 
 
@@ -120,8 +121,8 @@ class Applier:
                 case Absent(hunk) if item.state == "sent":
                     item.hunk = hunk
                     item.state = "pending" if result.final == "refused" or last else "accepted"
-                    if (now := self._text_after(document, item)) is not None and not item.follow(document.text, now):
-                        settled.append((item, item.as_outcome("conflict", current=now)))
+                    if (now := self._text_after(document, item)) is not None and not item.follow(document.rope, now):
+                        settled.append((item, item.as_outcome("conflict", current=str(now))))
         if lost:
             self._documents.watch(document.key)  # for the rest of the session: they may come at any time
             self._late.append(_Late(key=document.key, before=result.before, hunks=tuple(lost)))
@@ -130,16 +131,16 @@ class Applier:
         if any(item.state == "pending" for item in items):
             self._editor.warn("DSH: the editor did not apply an accepted edit and gave no reason; it still waits")
 
-    def _text_after(self, document: Document, item: Item) -> str | None:
+    def _text_after(self, document: Document, item: Item) -> Rope | None:
         """The text of a file whose document was closed meanwhile, and perhaps opened again; None if it was not."""
         now = self._documents.at(item.file.path)
         if now is document:
             return None
-        return now.text if now is not None else item.file.text
+        return now.rope if now is not None else item.file.text
 
     def see(self, item: Item, document: Document, span: Span) -> None:
         """Log a hunk that the document shows now."""
-        item.seen_at = lines_of(document.text, span)
+        item.seen_at = lines_of(document.rope, span)
         self._log_landed(item.file, document, item.hunk, span)
 
     async def finish(self, document: Document, landed: Sequence[Item], *, clean: bool) -> None:
@@ -149,9 +150,9 @@ class Applier:
         note = await self._save(document, landed, clean=clean)
         self._settle((item, item.as_outcome("landed", lines=item.seen_at, note=note)) for item in landed)
 
-    async def finish_preview(self, document: Document, landed: Sequence[Item], *, before: str) -> None:
+    async def finish_preview(self, document: Document, landed: Sequence[Item], *, before: Rope) -> None:
         """Save and settle what an editor's own preview applied; `before` is the text before it."""
-        clean = await anyio.to_thread.run_sync(text_on_disk, landed[0].file.path) == before
+        clean = await anyio.to_thread.run_sync(text_on_disk, landed[0].file.path) == str(before)
         await self.finish(document, landed, clean=clean)
 
     async def _save(self, document: Document, items: Sequence[Item], *, clean: bool) -> str:
@@ -227,9 +228,9 @@ class Applier:
                     lines = lines_of(text, span)
                     settled.append((item, item.as_outcome("landed", lines=lines, note="saved")))
                 case _:
-                    settled.append((item, item.as_outcome("conflict", current=text)))
+                    settled.append((item, item.as_outcome("conflict", current=str(text))))
         lost = file.rebase(file.text, text)
-        self._settle(settled + [(item, item.as_outcome("conflict", current=text)) for item in lost])
+        self._settle(settled + [(item, item.as_outcome("conflict", current=str(text))) for item in lost])
 
     def _log_landed(
         self, file: FileUnderReview, document: Document, hunk: Hunk, span: Span, *, version: int | None = -1

@@ -11,6 +11,7 @@ from dsh_lsp.lsp.arguments import ContextItem
 from dsh_lsp.lsp.documents import Document, Documents, path_of
 from dsh_lsp.workspace.disk import read_file
 from dsh_lsp.workspace.paths import resolve, shown
+from dsh_lsp.workspace.rope import Rope
 
 MAX_EMBEDDED_BYTES = 32_000
 
@@ -43,15 +44,16 @@ def _part(item: ContextItem, documents: Documents, name: str) -> str | None:
     if document is None:
         path = path_of(item.uri)
         try:
-            document = Document(item.uri, 0, read_file(path, name).text, documents.encoding) if path else None
+            rope = Rope.of(read_file(path, name).text) if path else None
         except ToolError:
             return None
+        document = Document(item.uri, 0, rope, documents.encoding) if rope else None
     if document is None or item.range is None:
         return None
     start, end = (
         document.offset_at(Position(line=p.line, character=p.character)) for p in (item.range.start, item.range.end)
     )
-    return document.text[start:end]
+    return document.rope[start:end]
 
 
 def _name(uri: str, root: Path) -> str:

@@ -18,6 +18,7 @@ from dsh_lsp import __version__
 from dsh_lsp.lsp.documents import Document, path_of, uri_of
 from dsh_lsp.lsp.protocol import REVIEW, SAVE, VERSION
 from dsh_lsp.wire import JsonObject, dump_bytes, loads
+from dsh_lsp.workspace.rope import Rope
 
 START_S: Final = 20.0
 ANSWER_S: Final = 10.0
@@ -119,7 +120,7 @@ class DemoClient:
 
     def open(self, path: Path) -> None:
         """Open a file in a buffer."""
-        document = Document(uri_of(path), 1, path.read_bytes().decode())
+        document = Document(uri_of(path), 1, Rope.of(path.read_bytes().decode()))
         self._buffers[document.uri] = document
         item = {"uri": document.uri, "languageId": "python", "version": document.version, "text": document.text}
         self._notify("textDocument/didOpen", {"textDocument": item})
@@ -134,10 +135,10 @@ class DemoClient:
 
     def preview(self, file: JsonObject) -> tuple[str, str]:
         """The text of a file under review as it is and as it would be."""
-        before = self._buffers[file["uri"]].text
+        before = self._buffers[file["uri"]].rope
         draft = Document(file["uri"], 0, before)
         _apply(draft, 0, [{"range": hunk["range"], "newText": hunk["newText"]} for hunk in file["hunks"]])
-        return before, draft.text
+        return str(before), draft.text
 
     async def news(self) -> News:
         """The next thing that the server told or asked.

@@ -20,7 +20,8 @@ from pygls import uris
 from dsh_lsp.abort import Disposer
 from dsh_lsp.decisions import Position, Range
 from dsh_lsp.hooks import Emit
-from dsh_lsp.workspace.text import Change, Span, difference, split_lines
+from dsh_lsp.workspace.rope import Place, Rope
+from dsh_lsp.workspace.text import Change, Span
 
 Encoding = Literal["utf-8", "utf-16", "utf-32"]
 
@@ -76,33 +77,29 @@ def offset_to_column(line: str, offset: int, encoding: Encoding) -> int:
 class Document:
     """One open document, as the editor last told it."""
 
-    def __init__(self, uri: str, version: int, text: str, encoding: Encoding = "utf-16") -> None:
+    def __init__(self, uri: str, version: int, rope: Rope, encoding: Encoding = "utf-16") -> None:
         self.uri = uri
         self.key = identity(uri)
         self.version = version
         self.encoding = encoding
+        self.rope = rope
         self.changed_at = float("-inf")  # of the last didChange, by the monotonic clock, which is asyncio's too
-        self._lines = split_lines(text)
-        self._text: str | None = text
 
     @property
     def text(self) -> str:
         """The whole text."""
-        if self._text is None:
-            self._text = "".join(self._lines)
-        return self._text
+        return str(self.rope)
 
     def offset_at(self, position: Position) -> int:
         """Code points before a position."""
-        return self._offset(*self._place(position.line, position.character))
+        return self.rope.offset_at(self._place(position.line, position.character))
 
     def position_at(self, offset: int, encoding: Encoding | None = None) -> Position:
         """The position of an offset, in the editor's encoding unless another is asked for."""
-        for number, line in enumerate(self._lines):
-            if offset < len(line) or (offset == len(line) and not line.endswith(("\n", "\r"))):
-                return Position(line=number, character=offset_to_column(line, offset, encoding or self.encoding))
-            offset -= len(line)
-        return Position(line=len(self._lines), character=0)
+        line, column = self.rope.place_at(offset)
+        if column:
+            column = offset_to_column(self.rope.line(line), column, encoding or self.encoding)
+        return Position(line=line, character=column)
 
     def range_of(self, span: Span, encoding: Encoding | None = None) -> Range:
         """The range of a span."""
@@ -111,46 +108,27 @@ class Document:
     def apply(self, version: int, changes: list[dict[str, Any]], trace: list[Change] | None = None) -> None:
         """Take a didChange's content changes, in their order; `trace` gets each as a change of offsets."""
         for change in changes:
-            span = change.get("range")
-            if span is None:
-                if trace is not None:
-                    trace.append(difference(self.text, change["text"]))
-                self._lines, self._text = split_lines(change["text"]), change["text"]
-                continue
-            start, end = sorted(self._place(span[edge]["line"], span[edge]["character"]) for edge in ("start", "end"))
-            if trace is not None:
-                trace.append(Change(Span(self._offset(*start), self._offset(*end)), change["text"]))
-            self._replace(start, end, change["text"])
+            self.rope = self._changed(change.get("range"), change["text"], trace)
         self.version = version
         self.changed_at = time.monotonic()
 
-    def _offset(self, line: int, column: int) -> int:
-        return sum(map(len, self._lines[:line])) + column
+    def _changed(self, where: dict[str, Any] | None, text: str, trace: list[Change] | None) -> Rope:
+        before = self.rope
+        if where is None:
+            after = Rope.of(text)
+            if trace is not None:
+                trace.append(before.difference(after))
+            return after
+        start, end = sorted(self._place(where[edge]["line"], where[edge]["character"]) for edge in ("start", "end"))
+        if trace is not None:
+            trace.append(Change(Span(before.offset_at(start), before.offset_at(end)), text))
+        return before.replaced(start, end, text)
 
-    def _place(self, line: int, character: int) -> tuple[int, int]:
+    def _place(self, line: int, character: int) -> Place:
         """A position as a line and code points; past the end means the end."""
-        lines = self._lines
-        if line < len(lines):
-            return line, column_to_offset(lines[line], character, self.encoding)
-        if not lines or lines[-1].endswith(("\n", "\r")):
-            return len(lines), 0
-        return len(lines) - 1, len(lines[-1])
-
-    def _replace(self, start: tuple[int, int], end: tuple[int, int], text: str) -> None:
-        lines = self._lines
-        first, last = start[0], min(end[0] + 1, len(lines))
-        head = lines[first][: start[1]] if first < len(lines) else ""
-        tail = lines[end[0]][end[1] :] if end[0] < len(lines) else ""
-        middle = head + text + tail
-        # `\r` at an edge may join a `\n` beyond it, and a line without its end joins the next one.
-        if first and not head and lines[first - 1].endswith("\r"):
-            first -= 1
-            middle = lines[first] + middle
-        if last < len(lines) and not middle.endswith("\n"):
-            middle += lines[last]
-            last += 1
-        lines[first:last] = split_lines(middle)
-        self._text = None
+        if line >= self.rope.line_count:
+            return self.rope.end
+        return line, column_to_offset(self.rope.line(line), character, self.encoding)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,8 +136,8 @@ class DocumentChanged:
     """A document's text became another one, by these changes, one after the other."""
 
     document: Document
-    before: str
-    after: str
+    before: Rope
+    after: Rope
     changes: tuple[Change, ...]
 
 
@@ -198,7 +176,7 @@ class Documents:
 
     def open(self, uri: str, version: int, text: str) -> None:
         """Take a didOpen; opening again replaces what was known."""
-        document = Document(uri, version, text, self.encoding)
+        document = Document(uri, version, Rope.of(text), self.encoding)
         self._open[document.key] = document
         self.opened(document)
 
@@ -211,9 +189,9 @@ class Documents:
         if key not in self._watched:
             document.apply(version, changes)
             return
-        before, trace = document.text, list[Change]()
+        before, trace = document.rope, list[Change]()
         document.apply(version, changes, trace)
-        self.changed(DocumentChanged(document=document, before=before, after=document.text, changes=tuple(trace)))
+        self.changed(DocumentChanged(document=document, before=before, after=document.rope, changes=tuple(trace)))
 
     def close(self, uri: str) -> None:
         """Take a didClose."""

@@ -18,6 +18,7 @@ from dsh_lsp.lsp.documents import Document, DocumentChanged, Documents
 from dsh_lsp.lsp.editor import Editor
 from dsh_lsp.wire import JsonObject, encode
 from dsh_lsp.workspace.edits import Absent, Hunk, Landed, Touched, Verdict, followed, judge, minimal
+from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Span
 
 QUIET_S = 0.2  # typing has paused: an edit sent now is not refused for being stale
@@ -33,7 +34,7 @@ class Attempt:
     `silent` when it said yes and the document never showed it.
     """
 
-    before: str
+    before: Rope
     hunks: tuple[Hunk, ...]
     verdicts: dict[str, Verdict]
     final: Literal["landed", "retry", "refused", "silent"]
@@ -111,7 +112,7 @@ async def attempt(
 
     `landed` is called as soon as a hunk is seen: what the user does to it afterwards changes nothing about that.
     """
-    before, version, sent_at = document.text, document.version, anyio.current_time()
+    before, version, sent_at = document.rope, document.version, anyio.current_time()
     edit = {"documentChanges": [to_lsp_edits(document, hunks)]}
     seen = _Observation()
     verdicts: dict[str, Verdict] = {hunk.id: Absent(hunk) for hunk in hunks}

@@ -16,6 +16,7 @@ import anyio
 from dsh_lsp.decisions import Outcome, ReviewFile, ReviewHunk
 from dsh_lsp.lsp.documents import Document
 from dsh_lsp.workspace.edits import FileEdit, Hunk, HunkOutcome, followed, plan_hunks
+from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Change
 
 
@@ -35,7 +36,7 @@ class Item:
         """What the hunk would become."""
         return HunkOutcome(hunk=self.hunk, path=self.file.edit.path, outcome=outcome, edited=self.edited, **more)
 
-    def follow(self, before: str, after: str, changes: Sequence[Change] | None = None) -> bool:
+    def follow(self, before: Rope, after: Rope, changes: Sequence[Change] | None = None) -> bool:
         """Move with the changes of the text, where they are known; False if the hunk's own lines changed."""
         hunk = followed(self.hunk, before, after, changes)
         if hunk is not None:
@@ -60,13 +61,13 @@ class FileUnderReview:
     edit: FileEdit
     path: Path
     uri: str
-    text: str
+    text: Rope
     items: list[Item] = field(default_factory=list)
 
     @classmethod
     def plan(cls, proposal: str, edit: FileEdit, path: Path, uri: str, new_id: Callable[[], str]) -> FileUnderReview:
         """Cut an edit into the hunks that a person decides on."""
-        file = cls(proposal, edit, path, uri, edit.base.text if edit.base else "")
+        file = cls(proposal, edit, path, uri, edit.base.rope if edit.base else Rope.of(""))
         file.items = [Item(hunk, file) for hunk in plan_hunks(edit, new_id)]
         return file
 
@@ -80,7 +81,7 @@ class FileUnderReview:
         """The hunks whose place must be kept up to date."""
         return [item for item in self.items if item.state in ("pending", "accepted")]
 
-    def rebase(self, before: str, after: str) -> list[Item]:
+    def rebase(self, before: Rope, after: Rope) -> list[Item]:
         """Move all waiting hunks to another text; returns those whose own lines changed."""
         self.text = after
         return [item for item in self.waiting if not item.follow(before, after)]

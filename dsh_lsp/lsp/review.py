@@ -27,6 +27,7 @@ from dsh_lsp.lsp.proposal import FileUnderReview, Item, Proposal
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.wire import JsonObject
 from dsh_lsp.workspace.edits import Absent, FileEdit, HunkOutcome, Landed, Touched, judge, with_text
+from dsh_lsp.workspace.rope import Rope
 
 Selection = Sequence[str] | Literal["all"]
 
@@ -81,8 +82,8 @@ class Reviews:
             file = FileUnderReview.plan(proposal.id, edit, path, uri, self._new_id)
             if not file.items:
                 raise ToolError(f"{edit.path} would not change", code="NO_CHANGE")
-            if document is not None and document.text != file.text:
-                conflicts += file.rebase(file.text, document.text)
+            if document is not None and document.rope != file.text:
+                conflicts += file.rebase(file.text, document.rope)
             proposal.files.append(file)
             described.append(self._describe(file, file.items))
         self._open[proposal.id] = proposal
@@ -247,7 +248,7 @@ class Reviews:
 
     def _conflict(self, item: Item) -> HunkOutcome:
         document = self._documents.at(item.file.path)
-        return item.as_outcome("conflict", current=document.text if document else item.file.text)
+        return item.as_outcome("conflict", current=str(document.rope if document else item.file.text))
 
     def _given_up(self, item: Item) -> HunkOutcome:
         """What a cancel makes of a hunk; what was sent may still arrive, and nobody may claim that it did not."""
@@ -304,15 +305,15 @@ class Reviews:
     def _on_open(self, document: Document) -> None:
         for file in self._files_of(document):
             file.uri = document.uri
-            lost = file.rebase(file.text, document.text)
+            lost = file.rebase(file.text, document.rope)
             self._settle((item, self._conflict(item)) for item in lost)
         self._refresh(self._files_of(document))
 
     def _on_close(self, document: Document) -> None:
         """An editor that closes a document may have thrown its text away: the file is what counts now."""
-        text = text_on_disk(Path(document.key))
+        text = Rope.of(text_on_disk(Path(document.key)) or "")
         for file in self._files_of(document):
-            lost = file.rebase(document.text, text or "")
+            lost = file.rebase(document.rope, text)
             self._settle((item, self._conflict(item)) for item in lost)
 
     def _refresh(self, files: Iterable[FileUnderReview]) -> None:

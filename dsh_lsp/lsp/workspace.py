@@ -20,6 +20,7 @@ from dsh_lsp.workspace.disk import list_folder, read_file
 from dsh_lsp.workspace.edits import FileEdit, HunkOutcome, Snapshot
 from dsh_lsp.workspace.paths import NOTHING, check_writable, effects_of, resolve, shown
 from dsh_lsp.workspace.port import Listing
+from dsh_lsp.workspace.rope import Rope
 
 
 class EditorWorkspace:
@@ -41,15 +42,15 @@ class EditorWorkspace:
         document = self._documents.at(real)
         if document is None:
             text = (await anyio.to_thread.run_sync(read_file, real, name)).text
-            return Snapshot(uri=uri_of(real), path=name, text=text)
-        text, version = document.text, document.version
+            return Snapshot(uri=uri_of(real), path=name, rope=Rope.of(text))
+        rope, version = document.rope, document.version
         saved = await anyio.to_thread.run_sync(_saved_text, real, name)
         return Snapshot(
             uri=document.uri,
             path=name,
-            text=text,
+            rope=rope,
             version=version,
-            dirty=saved != text,
+            dirty=saved != str(rope),
             unconfirmed=self._reviews.is_unconfirmed(document.key),
         )
 

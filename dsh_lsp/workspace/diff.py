@@ -21,17 +21,31 @@ Block = tuple[int, int, int, int]  # lines a[i1:i2] became b[j1:j2]
 
 def differing_blocks(a: Sequence[str], b: Sequence[str]) -> list[Block]:
     """The runs of lines that differ, in order and not touching each other."""
+    head = common_prefix(a, b, min(len(a), len(b)))
+    tail = common_prefix(a[: head - len(a) - 1 : -1], b[: head - len(b) - 1 : -1], min(len(a), len(b)) - head)
     ids: dict[str, int] = {}
-    first = [ids.setdefault(line, len(ids)) for line in a]
-    second = [ids.setdefault(line, len(ids)) for line in b]
+    first = [ids.setdefault(line, len(ids)) for line in a[head : len(a) - tail]]
+    second = [ids.setdefault(line, len(ids)) for line in b[head : len(b) - tail]]
     pairs = _matches(first, second, 0, len(first), 0, len(second), MAX_EDITS)
     blocks: list[Block] = []
     i = j = 0
     for x, y in [*pairs, (len(first), len(second))]:
         if x > i or y > j:
-            blocks.append((i, x, j, y))
+            blocks.append((head + i, head + x, head + j, head + y))
         i, j = x + 1, y + 1
     return blocks
+
+
+def common_prefix(a: Sequence[str], b: Sequence[str], limit: int) -> int:
+    """How many leading items are equal, at most `limit`; halving compares at the speed of memory."""
+    low, high = 0, limit
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def _matches(

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from dsh_lsp.decisions import Outcome
-from dsh_lsp.workspace.text import Change, Span, difference, line_changes
+from dsh_lsp.workspace.rope import Rope
+from dsh_lsp.workspace.text import Change, Span, difference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,19 +25,27 @@ class Snapshot:
 
     uri: str
     path: str
-    text: str
+    rope: Rope
     version: int | None = None
     dirty: bool = False
     unconfirmed: bool = False
 
+    @property
+    def text(self) -> str:
+        """The whole text."""
+        return str(self.rope)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEdit:
-    """One file's part of a proposal: the text that it was based on (None: the file is new) and the new text."""
+    """One file's part of a proposal: the text that it was based on (None: the file is new) and the new text.
+
+    A new text that was made from the base's own rope is compared with it in a time that depends on the changes.
+    """
 
     path: str
     base: Snapshot | None
-    new_text: str
+    new: Rope
 
     @property
     def kind(self) -> Literal["edit", "create"]:
@@ -76,15 +85,15 @@ class HunkOutcome:
 def plan_hunks(edit: FileEdit, new_id: Callable[[], str]) -> list[Hunk]:
     """Cut an edit into hunks; a new file is one."""
     if edit.base is None:
-        return [Hunk(id=new_id(), span=Span(0, 0), old="", new=edit.new_text)]
-    before = edit.base.text
+        return [Hunk(id=new_id(), span=Span(0, 0), old="", new=str(edit.new))]
+    before = edit.base.rope
     return [
         Hunk(id=new_id(), span=change.span, old=before[change.span.start : change.span.end], new=change.text)
-        for change in line_changes(before, edit.new_text)
+        for change in before.line_changes(edit.new)
     ]
 
 
-def moved(hunk: Hunk, changes: Sequence[Change], after: str) -> Hunk | None:
+def moved(hunk: Hunk, changes: Sequence[Change], after: Rope) -> Hunk | None:
     """The hunk after changes elsewhere, in the text after all of them; None if one touched the hunk's lines."""
     span = hunk.span
     for change in changes:
@@ -97,7 +106,7 @@ def moved(hunk: Hunk, changes: Sequence[Change], after: str) -> Hunk | None:
     return replace(hunk, span=span) if starts_line and ends_line else None
 
 
-def followed(hunk: Hunk, before: str, after: str, changes: Sequence[Change] | None) -> Hunk | None:
+def followed(hunk: Hunk, before: Rope, after: Rope, changes: Sequence[Change] | None) -> Hunk | None:
     """The hunk in `after`, by the changes that led there where they are known; None if its own lines changed.
 
     A change that covers the hunk's lines may have left them as they were. Each is compared alone: in what several
@@ -109,14 +118,14 @@ def followed(hunk: Hunk, before: str, after: str, changes: Sequence[Change] | No
         return there
     text, place = before, hunk
     for change in changes:
-        step = change.apply(text)
+        step = text.changed(change)
         if (there := moved(place, [change], step) or _unchanged(place, text, step)) is None:
             return None
         text, place = step, there
     return place
 
 
-def _unchanged(hunk: Hunk, before: str, after: str) -> Hunk | None:
+def _unchanged(hunk: Hunk, before: Rope, after: Rope) -> Hunk | None:
     verdict = judge(before, [hunk], after)[hunk.id]
     return verdict.hunk if isinstance(verdict, Absent) else None
 
@@ -129,13 +138,11 @@ def with_text(hunk: Hunk, text: str) -> Hunk:
     return replace(hunk, new=text)
 
 
-def applied(text: str, hunks: Sequence[Hunk]) -> str:
+def applied(text: Rope, hunks: Sequence[Hunk]) -> Rope:
     """The text with the hunks in it; they are in order and do not overlap."""
-    parts, end = [], 0
-    for hunk in hunks:
-        parts += [text[end : hunk.span.start], hunk.new]
-        end = hunk.span.end
-    return "".join([*parts, text[end:]])
+    for hunk in reversed(hunks):
+        text = text.changed(Change(hunk.span, hunk.new))
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,14 +167,13 @@ class Touched:
 Verdict = Landed | Absent | Touched
 
 
-def judge(before: str, hunks: Sequence[Hunk], after: str) -> dict[str, Verdict]:
+def judge(before: Rope, hunks: Sequence[Hunk], after: Rope) -> dict[str, Verdict]:
     """What became of hunks of `before`, in order, in `after`, which may hold some of them and changes elsewhere.
 
     Where repeated lines allow both readings, the one that leaves less to explain is right.
     """
-    everything = applied(before, hunks)
-    with_all = [] if everything == after else line_changes(everything, after)
-    with_none = [] if before == after else line_changes(before, after)
+    with_all = applied(before, hunks).line_changes(after)
+    with_none = before.line_changes(after)
     likely = _weight(with_all) < _weight(with_none)
     verdicts: dict[str, Verdict] = {}
     growth = 0

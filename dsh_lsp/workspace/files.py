@@ -46,7 +46,8 @@ from dsh_lsp.workspace.edits import (
 )
 from dsh_lsp.workspace.paths import NOTHING, check_writable, effects_of, resolve, shown
 from dsh_lsp.workspace.port import Listing
-from dsh_lsp.workspace.text import Span, split_lines
+from dsh_lsp.workspace.rope import Rope
+from dsh_lsp.workspace.text import Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +56,7 @@ class HunkQuestion:
 
     path: str
     kind: Literal["edit", "create"]
-    text: str
+    text: Rope
     hunk: Hunk
     number: int
     count: int
@@ -85,7 +86,7 @@ class _File:
     edit: FileEdit
     path: Path
     uri: str
-    text: str
+    text: Rope
     hunks: list[Hunk]
     outcomes: dict[str, HunkOutcome] = field(default_factory=dict)
 
@@ -97,7 +98,7 @@ class _File:
         """The hunks without an outcome."""
         return [hunk for hunk in self.hunks if hunk.id not in self.outcomes]
 
-    def rebase(self, text: str) -> list[HunkOutcome]:
+    def rebase(self, text: Rope) -> list[HunkOutcome]:
         """Move the hunks to another text; those whose own lines changed are conflicts."""
         verdicts = judge(self.text, self.undecided(), text)
         self.text = text
@@ -105,7 +106,7 @@ class _File:
             verdict.hunk if isinstance(verdict := verdicts.get(hunk.id), Absent) else hunk for hunk in self.hunks
         ]
         return [
-            self.outcome(hunk, "conflict", current=text)
+            self.outcome(hunk, "conflict", current=str(text))
             for hunk in self.undecided()
             if not isinstance(verdicts[hunk.id], Absent)
         ]
@@ -138,7 +139,7 @@ class FileWorkspace:
         def read() -> Snapshot:
             real = resolve(self.root, path, approved)
             name = shown(self.root, real)
-            return Snapshot(uri=real.as_uri(), path=name, text=read_file(real, name).text)
+            return Snapshot(uri=real.as_uri(), path=name, rope=Rope.of(read_file(real, name).text))
 
         return await anyio.to_thread.run_sync(read)
 
@@ -173,7 +174,7 @@ class FileWorkspace:
         hunks = plan_hunks(edit, self._new_id)
         if not hunks:
             raise ToolError(f"{edit.path} would not change", code="NO_CHANGE")
-        text = edit.base.text if edit.base else ""
+        text = edit.base.rope if edit.base else Rope.of("")
         return _File(proposal=proposal, edit=edit, path=real, uri=real.as_uri(), text=text, hunks=hunks)
 
     async def _review(self, file: _File, signal: AbortSignal) -> None:
@@ -195,7 +196,7 @@ class FileWorkspace:
             except ToolError as error:
                 self._settle(file, [file.outcome(h, "notLanded", note=str(error)) for h in file.hunks])
                 return set()
-            self._settle(file, file.rebase(now.text))
+            self._settle(file, file.rebase(Rope.of(now.text)))
         accepted = set()
         waiting = file.undecided()
         for number, hunk in enumerate(waiting, 1):
@@ -242,7 +243,7 @@ class FileWorkspace:
                     lines = lines_of(text, span)
                     outcomes.append(file.outcome(hunk, "landed", lines=lines, note="saved"))
                 case _:
-                    outcomes.append(file.outcome(hunk, "conflict", current=text))
+                    outcomes.append(file.outcome(hunk, "conflict", current=str(text)))
         return outcomes
 
     def _settle(self, file: _File, outcomes: Sequence[HunkOutcome]) -> None:
@@ -254,7 +255,7 @@ class FileWorkspace:
         self._log.append(ReviewDecided(proposal=file.proposal, hunks=tuple(decided)))
 
 
-def write_hunks(path: Path, name: str, base: str | None, hunks: Sequence[Hunk]) -> tuple[str, dict[str, Verdict]]:
+def write_hunks(path: Path, name: str, base: Rope | None, hunks: Sequence[Hunk]) -> tuple[Rope, dict[str, Verdict]]:
     """Write hunks of `base` into a file as it is now, or create it (None): its text after, and what became of each.
 
     Raises:
@@ -262,34 +263,33 @@ def write_hunks(path: Path, name: str, base: str | None, hunks: Sequence[Hunk]) 
     """
     if base is None:
         create_file(path, hunks[0].new, name)
-        return hunks[0].new, {hunks[0].id: Landed(Span(0, len(hunks[0].new)))}
-    before = read_file(path, name)
-    verdicts = judge(base, hunks, before.text)
+        return Rope.of(hunks[0].new), {hunks[0].id: Landed(Span(0, len(hunks[0].new)))}
+    found = read_file(path, name)
+    before = Rope.of(found.text)
+    verdicts = judge(base, hunks, before)
     ready = [verdict.hunk for verdict in verdicts.values() if isinstance(verdict, Absent)]
     if not ready:
-        return before.text, verdicts
-    replace_file(path, before, applied(before.text, ready), name)
+        return before, verdicts
+    replace_file(path, found, str(applied(before, ready)), name)
     try:
-        after = read_file(path, name).text  # what counts is what stands there
+        after = Rope.of(read_file(path, name).text)  # what counts is what stands there
     except ToolError:  # somebody took it away at once
-        return "", {hunk.id: Touched() for hunk in hunks}
-    return after, verdicts | judge(before.text, ready, after)
+        return Rope.of(""), {hunk.id: Touched() for hunk in hunks}
+    return after, verdicts | judge(before, ready, after)
 
 
-def range_of(text: str, span: Span) -> Range:
+def range_of(text: Rope, span: Span) -> Range:
     """A span of a text as lines and UTF-16 columns."""
     return Range(start=_position_at(text, span.start), end=_position_at(text, span.end))
 
 
-def _position_at(text: str, offset: int) -> Position:
-    lines = split_lines(text[:offset])
-    if not lines or lines[-1].endswith(("\n", "\r")):
-        return Position(line=len(lines), character=0)
-    return Position(line=len(lines) - 1, character=len(lines[-1].encode("utf-16-le", "surrogatepass")) // 2)
+def _position_at(text: Rope, offset: int) -> Position:
+    line, column = text.place_at(offset)
+    head = text.line(line)[:column] if column else ""
+    return Position(line=line, character=len(head.encode("utf-16-le", "surrogatepass")) // 2)
 
 
-def lines_of(text: str, span: Span) -> tuple[int, int]:
+def lines_of(text: Rope, span: Span) -> tuple[int, int]:
     """The lines, counted from 1, that a span covers."""
-    covered = range_of(text, span)
-    last = covered.end.line + (covered.end.character > 0)
-    return covered.start.line + 1, max(last, covered.start.line + 1)
+    (first, _), (last, column) = text.place_at(span.start), text.place_at(span.end)
+    return first + 1, max(last + (column > 0), first + 1)

@@ -16,7 +16,8 @@ from difflib import SequenceMatcher
 from typing import Literal
 
 from dsh_lsp.errors import ToolError
-from dsh_lsp.workspace.text import Change, Span, line_ending, split_lines, with_line_ending
+from dsh_lsp.workspace.rope import Rope
+from dsh_lsp.workspace.text import Change, Span, split_lines, with_line_ending
 
 Reading = Literal["exact", "trailing space ignored", "indentation adapted"]
 
@@ -32,7 +33,7 @@ class Match:
     reading: Reading
 
 
-def find_match(text: str, old: str, new: str, *, name: str) -> Match:
+def find_match(document: Rope, old: str, new: str, *, name: str) -> Match:
     """Find the one place of `old` in a document and adapt `new` to it; `name` is what errors call the document.
 
     Raises:
@@ -40,7 +41,7 @@ def find_match(text: str, old: str, new: str, *, name: str) -> Match:
     """
     if not old.strip():
         raise ToolError("old_text must hold more than white space", code="EMPTY_MATCH")
-    end = line_ending(text)
+    text, end = str(document), document.line_ending
     old, new = with_line_ending(old, end), with_line_ending(new, end)
     exact = list(_occurrences(text, old))
     if exact:
@@ -50,7 +51,9 @@ def find_match(text: str, old: str, new: str, *, name: str) -> Match:
     spans = _windows(lines, wanted, str.rstrip)
     if spans:
         span = _only(spans, text, name)
-        return Match(change=Change(span, _ended_like(new, text, span)), reading="trailing space ignored")
+        return Match(
+            change=Change(span, _ended_like(new, text[span.start : span.end], end)), reading="trailing space ignored"
+        )
     adapted = [
         (span, indents) for span in _windows(lines, wanted, str.strip) if (indents := _indents(text, span, wanted))
     ]
@@ -58,7 +61,10 @@ def find_match(text: str, old: str, new: str, *, name: str) -> Match:
         span = _only([span for span, _ in adapted], text, name)
         indents = next(indents for at, indents in adapted if at == span)
         replacement = "".join(_reindented(line, indents) for line in split_lines(new))
-        return Match(change=Change(span, _ended_like(replacement, text, span)), reading="indentation adapted")
+        return Match(
+            change=Change(span, _ended_like(replacement, text[span.start : span.end], end)),
+            reading="indentation adapted",
+        )
     raise ToolError(_miss(lines, wanted, name), code="NO_MATCH")
 
 
@@ -96,11 +102,10 @@ def _only(spans: Sequence[Span], text: str, name: str) -> Span:
     )
 
 
-def _ended_like(new: str, text: str, span: Span) -> str:
+def _ended_like(new: str, old: str, end: str) -> str:
     """The new text with or without a line end, as the whole lines that it replaces."""
-    old = text[span.start : span.end]
     if new and old.endswith(("\n", "\r")) and not new.endswith(("\n", "\r")):
-        return new + line_ending(text)
+        return new + end
     return new if old.endswith(("\n", "\r")) else new.rstrip("\r\n")
 
 

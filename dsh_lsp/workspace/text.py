@@ -7,9 +7,10 @@ Knows nothing of: files, editors, position encodings.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 
-from dsh_lsp.workspace.diff import differing_blocks
+from dsh_lsp.workspace.diff import common_prefix
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _EXOTIC = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -21,12 +22,17 @@ def split_lines(text: str) -> list[str]:
     return _LINE.findall(text) if _EXOTIC.search(text) else text.splitlines(keepends=True)
 
 
-def line_ending(text: str) -> str:
-    r"""The line end that a document uses most; `\n` where it has none."""
-    crlf = text.count("\r\n")
-    counts = {"\r\n": crlf, "\n": text.count("\n") - crlf, "\r": text.count("\r") - crlf}
-    best = max(counts, key=lambda end: counts[end])
-    return best if counts[best] else "\n"
+def count_line_ends(text: str) -> Counter[str]:
+    """How often each line end occurs."""
+    returns = text.count("\r")
+    crlf = text.count("\r\n") if returns else 0
+    return Counter({"\r\n": crlf, "\n": text.count("\n") - crlf, "\r": returns - crlf})
+
+
+def most_used(ends: Counter[str]) -> str:
+    r"""The line end that occurs most; `\n` where none does."""
+    best = max(("\r\n", "\n", "\r"), key=lambda end: ends[end])
+    return best if ends[best] else "\n"
 
 
 def with_line_ending(text: str, end: str) -> str:
@@ -66,33 +72,8 @@ class Change:
 def difference(before: str, after: str) -> Change:
     """The smallest single change that leads from one text to the other; empty when they are equal."""
     limit = min(len(before), len(after))
-    start = _common_prefix(before, after, limit)
-    tail = _common_prefix(
+    start = common_prefix(before, after, limit)
+    tail = common_prefix(
         before[: start - 1 if start else None : -1], after[: start - 1 if start else None : -1], limit - start
     )
     return Change(Span(start, len(before) - tail), after[start : len(after) - tail])
-
-
-def _common_prefix(a: str, b: str, limit: int) -> int:
-    """How many leading characters are equal; halving compares at the speed of memory."""
-    low, high = 0, limit
-    while low < high:
-        middle = (low + high + 1) // 2
-        if a[low:middle] == b[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def line_changes(before: str, after: str) -> list[Change]:
-    """The changes of whole lines that lead from one text to the other, in order, not touching each other."""
-    if before == after:
-        return []
-    old, new = split_lines(before), split_lines(after)
-    starts = [0]
-    for line in old:
-        starts.append(starts[-1] + len(line))
-    return [
-        Change(Span(starts[i1], starts[i2]), "".join(new[j1:j2])) for i1, i2, j1, j2 in differing_blocks(old, new)
-    ]

@@ -33,6 +33,7 @@ from dsh_lsp.lsp.proposal import Item
 from dsh_lsp.lsp.review import Reviews
 from dsh_lsp.session.log import SessionHeader, SessionLog
 from dsh_lsp.workspace.edits import FileEdit, HunkOutcome, Snapshot, minimal
+from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Change, Span, split_lines
 from tests.support.simulated_editor import Application, Manners, SimulatedEditor, VirtualLoop
 
@@ -291,7 +292,7 @@ class Watch:
     def look_at_what_waits(self) -> None:
         for item in self.items.values():
             document, span = self.documents.at(item.file.path), item.hunk.span
-            text = document.text if document is not None else item.file.text
+            text = document.rope if document is not None else item.file.text
             if item.state in ("pending", "accepted") and text[span.start : span.end] != item.hunk.old:
                 self.breaks(f"7: {item.hunk.id} ({item.state}) waits over another text")
 
@@ -422,13 +423,13 @@ class Machine:
         for number, path in enumerate(self.paths):
             mine = sorted((cut for cut in cuts if cut.file == number), key=lambda cut: cut.line, reverse=True)
             document = self.documents.at(path)
-            text = document.text if document is not None else path.read_bytes().decode()
-            body = split_lines(text)
+            rope = document.rope if document is not None else Rope.of(path.read_bytes().decode())
+            body = list(rope.lines())
             for cut in mine:
                 self.cut(body, cut)
-            if mine and "".join(body) != text:
-                base = Snapshot(uri=path.as_uri(), path=path.name, text=text)
-                edits.append((FileEdit(path=path.name, base=base, new_text="".join(body)), path))
+            if mine and "".join(body) != str(rope):
+                base = Snapshot(uri=path.as_uri(), path=path.name, rope=rope)
+                edits.append((FileEdit(path=path.name, base=base, new=Rope.of("".join(body))), path))
         if edits:
             self.signals.append(AbortSignal())
             self.tasks.start_soon(self.wait, edits, self.signals[-1])

@@ -12,6 +12,7 @@ from dsh_lsp.errors import ToolError
 from dsh_lsp.workspace.edits import FileEdit, HunkOutcome, Snapshot, plan_hunks
 from dsh_lsp.workspace.paths import NOTHING
 from dsh_lsp.workspace.port import Entry, Listing
+from dsh_lsp.workspace.rope import Rope
 
 
 class FakeWorkspace:
@@ -36,7 +37,7 @@ class FakeWorkspace:
         self._touch("read", path, approved)
         if path not in self.files:
             raise ToolError(f"there is no file {path}", code="NOT_FOUND")
-        return Snapshot(uri=f"file:///w/{path}", path=path, text=self.files[path])
+        return Snapshot(uri=f"file:///w/{path}", path=path, rope=Rope.of(self.files[path]))
 
     async def list_files(self, path: str, approved: frozenset[EffectKind] = NOTHING, *, limit: int) -> Listing:
         self._touch("list", path, approved)
@@ -54,7 +55,7 @@ class FakeWorkspace:
                 outcome: Literal["landed", "rejected"] = "landed" if self.accepts else "rejected"
                 outcomes.append(HunkOutcome(hunk=hunk, path=edit.path, outcome=outcome, lines=(1, 1)))
             if self.accepts:
-                self.files[edit.path] = edit.new_text
+                self.files[edit.path] = str(edit.new)
         return outcomes
 
     def _touch(self, what: str, path: str, approved: frozenset[EffectKind]) -> None:

@@ -49,8 +49,8 @@ The user reviews the edit before it lands; the result tells what they decided.
     async def execute(self, args: EditFileArgs, execution: Execution) -> ToolOutput:
         """Find the place, propose, and tell what became of it."""
         base = await self._workspace.read(args.path, execution.approved)
-        match = find_match(base.text, args.old_text, args.new_text, name=base.path)
-        edit = FileEdit(path=base.path, base=base, new_text=match.change.apply(base.text))
+        match = find_match(base.rope, args.old_text, args.new_text, name=base.path)
+        edit = FileEdit(path=base.path, base=base, new=base.rope.changed(match.change))
         outcomes = await self._workspace.propose([edit], execution.approved, signal=execution.signal)
         found = "" if match.reading == "exact" else f"\n(old_text was found with {match.reading}.)"
         return ToolOutput(text=describe_outcomes(outcomes) + found, is_error=is_failure(outcomes))

@@ -18,7 +18,8 @@ from dsh_lsp.wire import JsonObject
 from dsh_lsp.workspace.edits import FileEdit, Snapshot
 from dsh_lsp.workspace.port import Workspace
 from dsh_lsp.workspace.report import describe_outcomes, is_failure
-from dsh_lsp.workspace.text import line_ending, with_line_ending
+from dsh_lsp.workspace.rope import Rope
+from dsh_lsp.workspace.text import with_line_ending
 
 
 class WriteFileArgs(ToolArgs):
@@ -52,8 +53,8 @@ text before it is written; the result tells what they decided.
             if error.code != "NOT_FOUND":
                 raise
         if base is not None:
-            content = with_line_ending(content, line_ending(base.text))
-        edit = FileEdit(path=base.path if base else args.path, base=base, new_text=content)
+            content = with_line_ending(content, base.rope.line_ending)
+        edit = FileEdit(path=base.path if base else args.path, base=base, new=Rope.of(content))
         outcomes = await self._workspace.propose([edit], execution.approved, signal=execution.signal)
         return ToolOutput(text=describe_outcomes(outcomes), is_error=is_failure(outcomes))
 

@@ -15,6 +15,7 @@ from dsh_lsp.workspace.edits import (
     Landed,
     Snapshot,
     Touched,
+    Verdict,
     applied,
     followed,
     judge,
@@ -23,13 +24,18 @@ from dsh_lsp.workspace.edits import (
     plan_hunks,
     with_text,
 )
+from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Change, Span
 
 
 def hunks_of(before: str, after: str) -> list[Hunk]:
     ids = count()
-    base = Snapshot(uri="file:///a", path="a", text=before)
-    return plan_hunks(FileEdit(path="a", base=base, new_text=after), lambda: f"h{next(ids)}")
+    base = Snapshot(uri="file:///a", path="a", rope=Rope.of(before))
+    return plan_hunks(FileEdit(path="a", base=base, new=Rope.of(after)), lambda: f"h{next(ids)}")
+
+
+def verdicts(before: str, hunks: list[Hunk], after: str) -> dict[str, Verdict]:
+    return judge(Rope.of(before), hunks, Rope.of(after))
 
 
 lines = st.lists(st.sampled_from(["a\n", "b\n", "c\r\n", "d\n", "\n", "é\n"]), max_size=10).map("".join)
@@ -38,7 +44,7 @@ lines = st.lists(st.sampled_from(["a\n", "b\n", "c\r\n", "d\n", "\n", "é\n"]), 
 @given(lines, lines)
 def test_all_hunks_applied_give_the_new_text(before: str, after: str) -> None:
     hunks = hunks_of(before, after)
-    assert applied(before, hunks) == after
+    assert str(applied(Rope.of(before), hunks)) == after
     for hunk in hunks:
         assert before[hunk.span.start : hunk.span.end] == hunk.old
 
@@ -56,8 +62,8 @@ def test_the_smallest_changes_give_the_same_text(before: str, after: str) -> Non
 def test_hunks_that_were_applied_have_landed_and_those_that_were_not_are_absent(before: str, after: str) -> None:
     hunks = hunks_of(before, after)
     assume(hunks)
-    assert all(isinstance(verdict, Landed) for verdict in judge(before, hunks, after).values())
-    assert all(isinstance(verdict, Absent) for verdict in judge(before, hunks, before).values())
+    assert all(isinstance(verdict, Landed) for verdict in verdicts(before, hunks, after).values())
+    assert all(isinstance(verdict, Absent) for verdict in verdicts(before, hunks, before).values())
 
 
 BEFORE = "one\ntwo\nthree\nfour\nfive\n"
@@ -85,7 +91,7 @@ THREE = one("three\n", "3\n")
     ids=["exact", "with typing around", "with typing beside", "not there, moved", "not there", "own line", "emptied"],
 )
 def test_the_text_decides_what_became_of_a_hunk(after: str, verdict: object) -> None:
-    found = judge(BEFORE, [THREE], after)["h"]
+    found = verdicts(BEFORE, [THREE], after)["h"]
     if verdict is Absent:
         assert isinstance(found, Absent)
         assert after[found.hunk.span.start : found.hunk.span.end] == "three\n"
@@ -96,21 +102,21 @@ def test_the_text_decides_what_became_of_a_hunk(after: str, verdict: object) -> 
 def test_of_several_hunks_those_that_an_editor_left_out_are_absent() -> None:
     first, second = one("two\n", "2\n"), one("five\n", "5\n")
     second = Hunk(id="h2", span=second.span, old=second.old, new=second.new)
-    verdicts = judge(BEFORE, [first, second], "one\n2\nthree\nfour\nfive\n")
-    assert isinstance(verdicts["h"], Landed)
-    assert isinstance(verdicts["h2"], Absent)
+    found = verdicts(BEFORE, [first, second], "one\n2\nthree\nfour\nfive\n")
+    assert isinstance(found["h"], Landed)
+    assert isinstance(found["h2"], Absent)
 
 
 def test_a_deletion_lands_when_its_lines_are_gone_and_not_when_they_are_there() -> None:
     deletion = one("three\n", "")
-    assert isinstance(judge(BEFORE, [deletion], "zero\none\ntwo\nfour\nfive\n")["h"], Landed)
-    assert isinstance(judge(BEFORE, [deletion], "zero\n" + BEFORE)["h"], Absent)
+    assert isinstance(verdicts(BEFORE, [deletion], "zero\none\ntwo\nfour\nfive\n")["h"], Landed)
+    assert isinstance(verdicts(BEFORE, [deletion], "zero\n" + BEFORE)["h"], Absent)
 
 
 def test_an_insertion_lands_when_its_text_stands_there_and_not_before() -> None:
     insertion = Hunk(id="h", span=Span(8, 8), old="", new="2.5\n")
-    assert isinstance(judge(BEFORE, [insertion], "zero\none\ntwo\n2.5\nthree\nfour\nfive\n")["h"], Landed)
-    assert isinstance(judge(BEFORE, [insertion], "zero\n" + BEFORE)["h"], Absent)
+    assert isinstance(verdicts(BEFORE, [insertion], "zero\none\ntwo\n2.5\nthree\nfour\nfive\n")["h"], Landed)
+    assert isinstance(verdicts(BEFORE, [insertion], "zero\n" + BEFORE)["h"], Absent)
 
 
 typed = st.builds(
@@ -124,7 +130,7 @@ typed = st.builds(
 @given(typed)
 def test_a_hunk_moves_exactly_when_its_own_lines_still_stand_whole(change: Change) -> None:
     after = change.apply(BEFORE)
-    hunk = moved(THREE, [change], after)
+    hunk = moved(THREE, [change], Rope.of(after))
     if hunk is not None:
         assert after[hunk.span.start : hunk.span.end] == "three\n"
         assert hunk.span.start == 0 or after[hunk.span.start - 1] == "\n"
@@ -137,12 +143,12 @@ def test_another_line_with_the_same_text_is_not_the_place_of_a_line_that_is_gone
     gone = Change(THREE.span, "")
     typed_elsewhere = Change(Span(at, at), "zero\nthree\n")
     after = typed_elsewhere.apply(gone.apply(BEFORE))
-    assert followed(THREE, BEFORE, after, [gone, typed_elsewhere]) is None
+    assert followed(THREE, Rope.of(BEFORE), Rope.of(after), [gone, typed_elsewhere]) is None
 
 
 def test_a_change_of_the_whole_text_that_leaves_a_line_as_it_was_leaves_the_hunk_too() -> None:
     whole = Change(Span(0, len(BEFORE)), "zero\n" + BEFORE)
-    hunk = followed(THREE, BEFORE, "zero\n" + BEFORE, [whole])
+    hunk = followed(THREE, Rope.of(BEFORE), Rope.of("zero\n" + BEFORE), [whole])
     assert hunk is not None
     assert hunk.span.start == THREE.span.start + len("zero\n")
 
@@ -151,7 +157,7 @@ def test_a_change_of_the_whole_text_that_leaves_a_line_as_it_was_leaves_the_hunk
 def test_typing_is_never_taken_for_the_edit(change: Change) -> None:
     after = change.apply(BEFORE)
     assume("\n3\n" not in after)
-    assert not isinstance(judge(BEFORE, [THREE], after)["h"], Landed)
+    assert not isinstance(verdicts(BEFORE, [THREE], after)["h"], Landed)
 
 
 def test_the_smallest_change_never_parts_a_line_end() -> None:
@@ -175,6 +181,6 @@ def test_other_text_stays_on_lines_of_its_own(own: str, typed: str, text: str) -
 
 
 def test_a_new_file_is_one_hunk() -> None:
-    edit = FileEdit(path="a", base=None, new_text="x\n")
+    edit = FileEdit(path="a", base=None, new=Rope.of("x\n"))
     assert [(hunk.old, hunk.new) for hunk in plan_hunks(edit, lambda: "h")] == [("", "x\n")]
     assert edit.kind == "create"

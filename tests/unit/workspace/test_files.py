@@ -16,6 +16,7 @@ from dsh_lsp.events import TurnStart
 from dsh_lsp.session.log import SessionHeader, SessionLog
 from dsh_lsp.workspace.edits import FileEdit, HunkOutcome
 from dsh_lsp.workspace.files import Choice, Decide, FileWorkspace, HunkQuestion, accept_all, range_of
+from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Span
 
 
@@ -30,7 +31,7 @@ async def propose(
     workspace: FileWorkspace, path: str, change: Callable[[str], str], signal: AbortSignal | None = None
 ) -> list[HunkOutcome]:
     base = await workspace.read(path)
-    edit = FileEdit(path=path, base=base, new_text=change(base.text))
+    edit = FileEdit(path=path, base=base, new=Rope.of(change(base.text)))
     return await workspace.propose([edit], signal=signal or AbortSignal())
 
 
@@ -78,7 +79,7 @@ async def test_each_hunk_is_decided_by_itself(tmp_path: Path) -> None:
 
 async def test_a_new_file_is_created_with_its_folders(tmp_path: Path) -> None:
     workspace, log = new_workspace(tmp_path)
-    edit = FileEdit(path="deep/er/new.txt", base=None, new_text="one\ntwo\n")
+    edit = FileEdit(path="deep/er/new.txt", base=None, new=Rope.of("one\ntwo\n"))
     (outcome,) = await workspace.propose([edit], signal=AbortSignal())
     assert (tmp_path / "deep/er/new.txt").read_text() == "one\ntwo\n"
     assert (outcome.outcome, outcome.lines) == ("landed", (1, 2))
@@ -109,7 +110,7 @@ async def test_what_another_program_wrote_meanwhile_stays(
     base = await workspace.read("a.txt")
     if moment == "before the question":
         path.write_text(now)
-    edit = FileEdit(path="a.txt", base=base, new_text="a\nB\nc\n")
+    edit = FileEdit(path="a.txt", base=base, new=Rope.of("a\nB\nc\n"))
     (became,) = await workspace.propose([edit], signal=AbortSignal())
     assert path.read_text() == then
     assert became.outcome == outcome
@@ -190,7 +191,7 @@ async def test_what_may_not_be_written_is_refused_before_anybody_is_asked(
     (root / "there.txt").write_text("mine")
     workspace, log = new_workspace(root)
     with pytest.raises(ToolError) as error:
-        await workspace.propose([FileEdit(path=path, base=None, new_text=text)], signal=AbortSignal())
+        await workspace.propose([FileEdit(path=path, base=None, new=Rope.of(text))], signal=AbortSignal())
     assert error.value.code == code
     assert events_of(log) == []
 
@@ -218,6 +219,6 @@ def test_what_an_edit_touches_is_told(tmp_path: Path) -> None:
 
 
 def test_a_place_counts_utf_16_units() -> None:
-    text = "a\r\n\U0001f40db"
+    text = Rope.of("a\r\n\U0001f40db")
     assert range_of(text, Span(3, 5)) == Range(start=Position(line=1, character=0), end=Position(line=1, character=3))
-    assert range_of("", Span(0, 0)).end == Position(line=0, character=0)
+    assert range_of(Rope.of(""), Span(0, 0)).end == Position(line=0, character=0)

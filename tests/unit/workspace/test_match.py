@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 
 from dsh_lsp.errors import ToolError
 from dsh_lsp.workspace.match import find_match
+from dsh_lsp.workspace.rope import Rope
 
 DOC = "class A:\n\tdef one(self):\n\t\tif x:\n\t\t\treturn 1\n\n\tdef two(self):\n\t\treturn 2\n"
 SPACED = "def f():  \n    a = 1\n    b = 2\t\nend\n"
 
 
 def replaced(text: str, old: str, new: str) -> tuple[str, str]:
-    match = find_match(text, old, new, name="doc.py")
+    match = find_match(Rope.of(text), old, new, name="doc.py")
     return match.change.apply(text), match.reading
 
 
@@ -75,14 +76,14 @@ def test_what_is_meant_is_found_and_replaced_in_the_documents_own_style(text, ol
 )
 def test_what_is_not_one_place_is_an_error_that_helps(text, old, code, words) -> None:
     with pytest.raises(ToolError) as error:
-        find_match(text, old, "new", name="doc.py")
+        find_match(Rope.of(text), old, "new", name="doc.py")
     assert error.value.code == code
     assert words in str(error.value)
 
 
 def test_indentation_that_is_not_one_and_the_same_is_no_match() -> None:
     with pytest.raises(ToolError) as error:
-        find_match("  a\n   b\n", "a\nb\n", "c\n", name="doc.py")
+        find_match(Rope.of("  a\n   b\n"), "a\nb\n", "c\n", name="doc.py")
     assert error.value.code == "NO_MATCH"
 
 
@@ -107,7 +108,7 @@ def test_a_piece_that_stands_there_once_is_replaced_there_and_nothing_else_chang
 def test_a_match_is_never_empty_and_only_its_span_changes(lines, wanted) -> None:
     text, old = "\n".join(lines), "\n".join(wanted)
     try:
-        match = find_match(text, old, "NEW", name="doc.py")
+        match = find_match(Rope.of(text), old, "NEW", name="doc.py")
     except ToolError:
         return
     assert match.change.span.end > match.change.span.start
@@ -119,4 +120,6 @@ def test_the_nearest_place_of_a_long_document_is_found() -> None:
     lines = [f"line {number} of many\n" for number in range(100_000)]
     lines[70_000:70_003] = ["def target(a, b):\n", "    total = a + b\n", "    return total\n"]
     with pytest.raises(ToolError, match="70002\t    total = a"):
-        find_match("".join(lines), "def target(a, b):\n    total = a - b\n    return total\n", "", name="doc.py")
+        find_match(
+            Rope.of("".join(lines)), "def target(a, b):\n    total = a - b\n    return total\n", "", name="doc.py"
+        )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsh_lsp.workspace.text import difference, line_changes, line_ending, split_lines, with_line_ending
+from dsh_lsp.workspace.rope import Rope
+from dsh_lsp.workspace.text import difference, split_lines, with_line_ending
 
 # Rich in what goes wrong: all LSP line ends, separators that are none, an astral character, repeated lines.
 ALPHABET = "ab \n\r\x0c\x85\u2028é\U0001f600"
@@ -35,24 +35,13 @@ def test_the_difference_leads_from_one_text_to_the_other(before: str, after: str
         assert change.text == ""
 
 
-@given(texts, texts)
-def test_line_changes_lead_from_one_text_to_the_other_and_never_touch(before: str, after: str) -> None:
-    changes = line_changes(before, after)
-    text = before
-    for change in reversed(changes):
-        text = change.apply(text)
-    assert text == after
-    for earlier, later in pairwise(changes):
-        assert earlier.span.end < later.span.start
-
-
 @given(texts, st.sampled_from(["\n", "\r\n", "\r"]))
 def test_changed_line_ends_are_all_of_one_kind(text: str, end: str) -> None:
     changed = with_line_ending(text, end)
     assert with_line_ending(changed, "\n") == with_line_ending(text, "\n")
-    assert line_ending(changed) in (end, "\n")
+    assert Rope.of(changed).line_ending in (end, "\n")
 
 
 @pytest.mark.parametrize(("text", "end"), [("", "\n"), ("a", "\n"), ("a\r\nb\n\r\n", "\r\n"), ("a\rb", "\r")])
 def test_the_line_ending_is_the_one_used_most(text: str, end: str) -> None:
-    assert line_ending(text) == end
+    assert Rope.of(text).line_ending == end

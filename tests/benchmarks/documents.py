@@ -1,0 +1,179 @@
+"""Documents: what a keystroke and an edit of the agent cost in files of 1,000, 100,000 and 1,000,000 lines.
+
+The baselines are the same keystroke in pygls' own document, and ours in the shortest file: the cost must not grow
+with the document. Ours is measured with a hunk waiting for review in the document, which has to be moved each time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+from lsprotocol import types
+from pygls.workspace import TextDocument
+
+from dsh_lsp.abort import AbortSignal
+from dsh_lsp.events import TurnStart
+from dsh_lsp.lsp.documents import Documents
+from dsh_lsp.lsp.editor import ClientProfile, Editor
+from dsh_lsp.lsp.review import Reviews
+from dsh_lsp.lsp.workspace import EditorWorkspace
+from dsh_lsp.session.log import SessionHeader, SessionLog
+from dsh_lsp.workspace.edits import FileEdit
+from dsh_lsp.workspace.match import find_match
+from tests.benchmarks import Ratio, interleave, ratio
+
+ROUNDS = 7
+SIZES = (1_000, 100_000, 1_000_000)
+KEYS = 50
+GROWTH_LIMIT = 2.0  # from the shortest to the longest; what is measured is some 100 µs long
+LINE = "    value_{number} = compute(value_{number}, other_{number})\n"
+
+
+class _Tasks:
+    """Starts tasks, as a task group does."""
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Task[Any]] = set()
+
+    def start_soon(self, function: Callable[..., Any], *args: Any) -> None:
+        task = asyncio.ensure_future(function(*args))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+
+class _Bench:
+    """One document under review, with an editor that applies whatever it is sent at once."""
+
+    def __init__(self, folder: Path, lines: int) -> None:
+        text = "".join(LINE.format(number=number) for number in range(lines))
+        self.path = folder / f"{lines}.py"
+        self.path.write_text(text)
+        self.uri = self.path.as_uri()
+        self.lines = lines
+        self.documents = Documents()
+        self.documents.open(self.uri, 1, text)
+        self.upstream = TextDocument(self.uri, source=text, version=1)
+        ids = count()
+        log = SessionLog(SessionHeader(id="s1", created_at=0, cwd=str(folder)), clock=lambda: 0)
+        log.append(TurnStart(turn=1))
+        editor = Editor(self, ClientProfile(name="benchmark"))
+        self.reviews = Reviews(
+            log=log, documents=self.documents, editor=editor, tasks=_Tasks(), new_id=lambda: f"h{next(ids)}"
+        )
+        self.workspace = EditorWorkspace(folder, self.documents, self.reviews)
+        self._edits = count()
+        self._keys = count()
+
+    async def request(self, method: str, params: dict[str, Any], *, timeout_s: float | None) -> Any:
+        assert method == "workspace/applyEdit"
+        for change in params["edit"]["documentChanges"]:
+            contents = [{"range": edit["range"], "text": edit["newText"]} for edit in change["edits"]]
+            self.documents.change(self.uri, change["textDocument"]["version"] + 1, contents)
+        return {"applied": True}
+
+    def notify(self, method: str, params: Any | None = None) -> None:
+        pass
+
+    def press(self, deliver: Callable[[int, dict[str, Any]], None], keys: int = KEYS) -> float:
+        """Type in the middle, a new line now and then."""
+        began = time.perf_counter()
+        for key in range(keys):
+            where = {"line": self.lines // 2 + key, "character": 8}
+            text = "\n" if key % 10 == 9 else "x"
+            deliver(next(self._keys) + 2, {"range": {"start": where, "end": where}, "text": text})
+        return (time.perf_counter() - began) / keys
+
+    def ours(self) -> float:
+        return self.press(lambda version, change: self.documents.change(self.uri, version, [change]))
+
+    def theirs(self) -> float:
+        def deliver(_version: int, change: dict[str, Any]) -> None:
+            start, end = (types.Position(**change["range"][edge]) for edge in ("start", "end"))
+            self.upstream.apply_change(
+                types.TextDocumentContentChangePartial(range=types.Range(start, end), text=change["text"])
+            )
+
+        return self.press(deliver, keys=KEYS if self.lines == SIZES[0] else 1)  # up to a second each
+
+    async def edit(self) -> float:
+        """Change one line by way of a review; the processor's time, for the pauses are the same in all."""
+        document = self.documents.at(self.path)
+        assert document is not None
+        document.changed_at = float("-inf")
+        old = document.rope.line(self.lines // 3)
+        new = f"    edit_{next(self._edits)} = {self.lines}\n"
+        began = time.process_time()
+        base = await self.workspace.read(self.path.name)
+        match = find_match(base.rope, old, new, name=base.path)
+        edit = FileEdit(path=base.path, base=base, new=base.rope.changed(match.change))
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._propose, edit)
+            await self._shown()
+            self.reviews.accept("all", uri=None, edited={})
+        spent = time.process_time() - began
+        assert document.rope.line(self.lines // 3) == new
+        return spent
+
+    async def _propose(self, edit: FileEdit) -> None:
+        (outcome,) = await self.reviews.propose([(edit, self.path)], signal=AbortSignal())
+        assert outcome.outcome == "landed"
+
+    async def wait_for_review(self) -> None:
+        """Leave a hunk waiting, so that every change has to be followed."""
+        base = await self.workspace.read(self.path.name)
+        edit = FileEdit(path=base.path, base=base, new=base.rope.replaced((1, 0), (1, 4), "\t"))
+        asyncio.ensure_future(self.reviews.propose([(edit, self.path)], signal=AbortSignal()))  # noqa: RUF006
+        await self._shown()
+
+    async def _shown(self) -> None:
+        while not self.reviews.pending_at(str(self.path)):
+            await anyio.lowlevel.checkpoint()
+
+
+def run(rounds: int = ROUNDS) -> list[Ratio]:
+    """Compare keystrokes and edits, by the size of the document and with pygls."""
+    with tempfile.TemporaryDirectory() as folder, asyncio.Runner() as runner:
+        files = {size: _Bench(Path(folder).resolve(), size) for size in SIZES}
+        work: dict[str, Callable[[], float]] = {}
+        for size, file in files.items():
+            runner.run(file.edit())
+            work[f"edit {size}"] = lambda file=file: runner.run(file.edit())  # type: ignore[misc]
+        edits = interleave(rounds, work)
+        for file in files.values():
+            runner.run(file.wait_for_review())
+        keys = interleave(
+            rounds,
+            {f"{name} {size}": getattr(file, name) for size, file in files.items() for name in ("ours", "theirs")},
+        )
+    small, large = SIZES[0], SIZES[-1]
+    return [
+        *(
+            ratio(
+                f"keystroke in {size:,} lines, to pygls",
+                keys[f"ours {size}"],
+                keys[f"theirs {size}"],
+                scale=1e6,
+                unit="µs",
+            )
+            for size in SIZES
+        ),
+        ratio(
+            "keystroke in 1,000,000 lines, to 1,000",
+            keys[f"ours {large}"],
+            keys[f"ours {small}"],
+            limit=GROWTH_LIMIT,
+            scale=1e6,
+            unit="µs",
+        ),
+        ratio("an edit in 1,000,000 lines, to a keystroke of pygls", edits[f"edit {large}"], keys[f"theirs {large}"]),
+        ratio("an edit in 100,000 lines, to 1,000", edits[f"edit {SIZES[1]}"], edits[f"edit {small}"]),
+        ratio("an edit in 1,000,000 lines, to 1,000", edits[f"edit {large}"], edits[f"edit {small}"]),
+    ]
