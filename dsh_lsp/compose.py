@@ -21,13 +21,14 @@ from dsh_lsp.agent.modes import Modes
 from dsh_lsp.agent.prompt import SystemPrompt
 from dsh_lsp.agent.request import AgentOptions
 from dsh_lsp.agent.snapshot import RuntimeContext
+from dsh_lsp.decisions import Mode
 from dsh_lsp.errors import ConfigError, LlmError
 from dsh_lsp.events import LogEvent, RequestHeaderLogged
 from dsh_lsp.llm.adapter import Adapter, Llm
 from dsh_lsp.messages import CallConfig
 from dsh_lsp.plugin import Context
 from dsh_lsp.plugin_host import PluginEntry, PluginHost
-from dsh_lsp.plugins import approval, limits, persona, repeat, spill, timeout, toolbox
+from dsh_lsp.plugins import approval, limits, persona, repeat, spill, timeout, toolbox, undone
 from dsh_lsp.plugins.limits import Settings as LimitSettings
 from dsh_lsp.session.loading import load_session
 from dsh_lsp.session.log import SessionHeader, SessionLog, wall_clock_ms
@@ -37,6 +38,7 @@ from dsh_lsp.settings import SettingsModel
 from dsh_lsp.tools.approvals import Approvals
 from dsh_lsp.tools.registry import ToolRegistry
 from dsh_lsp.tools.spills import Spills
+from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.port import Workspace
 
 
@@ -68,7 +70,7 @@ class Settings(SettingsModel):
 
     event_token: str | int | None = None
     model: ModelSettings = ModelSettings()
-    mode: Literal["read-only", "ask", "plan"] = "ask"
+    mode: Mode = "ask"
     limits: LimitSettings = LimitSettings()
     edits: EditSettings = EditSettings()
     max_parallel_tool_calls: int = Field(default=10, ge=1)
@@ -219,7 +221,7 @@ def open_session(
     llm: Llm,
     hooks: AgentHooks,
     tasks: TaskGroup,
-    workspace_of: Callable[[SessionLog], Workspace],
+    workspace_of: Callable[[SessionLog, Copies], Workspace],
     stored: Stored | None = None,
 ) -> Session:
     """Build a session's runtime over its log, or over that of a new session."""
@@ -230,7 +232,7 @@ def open_session(
     prompt.define("cwd", str(root))
     context.provide(ToolRegistry, registry)
     context.provide(SystemPrompt, prompt)
-    context.provide(Workspace, workspace_of(log))
+    context.provide(Workspace, workspace_of(log, Copies(store.path.with_suffix(".copies"))))
     options = options_for(settings, log)
     agent = Agent(
         AgentParts(
@@ -262,6 +264,7 @@ def open_session(
         (repeat, None),
         (limits, settings.limits),
         (spill, None),
+        (undone, None),
     ):
         context.mount(plugin, plugin_settings)
     plugins = PluginHost(

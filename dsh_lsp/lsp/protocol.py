@@ -35,6 +35,7 @@ COMMANDS: Final[dict[str, str]] = {
     "dsh.session.export": "SessionExport",
     "dsh.mode.set": "ModeSet",
     "dsh.approve": "Approve",
+    "dsh.rewind": "Rewind",
     "dsh.review.list": "OfSession",
     "dsh.review.accept": "ReviewAccept",
     "dsh.review.reject": "ReviewReject",

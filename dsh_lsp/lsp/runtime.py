@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Awaitable
 from pathlib import Path
 
 from anyio.abc import TaskGroup
@@ -31,29 +32,38 @@ class Runtime:
     def __init__(self, initialize: JsonObject, *, wire: Wire, tasks: TaskGroup, encoding: Encoding) -> None:
         settings, self._problems = read_settings(Settings, initialize.get("initializationOptions"))
         self.documents = Documents(encoding)
-        self._editor = Editor(wire, ClientProfile.from_initialize(initialize))
+        self._tasks = tasks
+        self.editor = Editor(wire, ClientProfile.from_initialize(initialize))
         self._root = root_of(initialize)
         self.sessions = Sessions(
             settings=settings,
             root=self._root,
             documents=self.documents,
-            editor=self._editor,
+            editor=self.editor,
             wire=wire,
             tasks=tasks,
         )
 
     def start(self) -> None:
         """Tell the user what is wrong with their settings, and whether their server is too old for its client."""
-        if self._editor.profile.newer_protocol:
-            self._editor.warn("DSH: the editor's side is newer than the server; pip install --upgrade dsh-lsp")
+        if self.editor.profile.newer_protocol:
+            self.editor.warn("DSH: the editor's side is newer than the server; pip install --upgrade dsh-lsp")
         for problem in self._problems:
             log.warning("setting %s", problem)
             if not problem.unknown:
-                self._editor.warn(f"DSH: setting {problem}; the default is used")
+                self.editor.warn(f"DSH: setting {problem}; the default is used")
 
     async def run_command(self, name: str, argument: JsonObject) -> JsonObject:
         """Check the argument and run the command."""
         return await RUN[name](self, read_arguments(name, argument))
+
+    def carry_on(self, work: Awaitable[None]) -> None:
+        """Do what a command has accepted, after its answer."""
+
+        async def run() -> None:
+            await work
+
+        self._tasks.start_soon(run)
 
     async def close(self) -> None:
         """Stop every session and put all on disk."""
@@ -77,8 +87,7 @@ class Runtime:
             return []
         found: list[types.CodeAction] = []
         for live in self.sessions.all():
-            items = live.reviews.pending_at(document.key)
-            found += actions.code_actions(document, items, params, session=live.id)
+            found += actions.review_actions(document, live.reviews, params, session=live.id)
             found += actions.approval_actions(live.approvals.pending(), params, session=live.id)
         return found
 
@@ -90,7 +99,7 @@ class Runtime:
         return [
             lens
             for live in self.sessions.all()
-            for lens in actions.code_lenses(document, live.reviews.pending_at(document.key), session=live.id)
+            for lens in actions.code_lenses(document, live.reviews, session=live.id)
         ]
 
 

@@ -46,6 +46,7 @@ from dsh_lsp.session.loading import load_session
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.session.store import session_lock
 from dsh_lsp.session.summary import Summary, SummaryFold
+from dsh_lsp.workspace.copies import Copies
 
 log = logging.getLogger(__name__)
 
@@ -219,7 +220,8 @@ class Sessions:
         """Build what stands around a log, and make it the current session."""
         reviews: list[Reviews] = []
 
-        def workspace_of(session_log: SessionLog) -> EditorWorkspace:
+        def workspace_of(session_log: SessionLog, copies: Copies) -> EditorWorkspace:
+            root = Path(session_log.header.cwd)
             reviews.append(
                 Reviews(
                     log=session_log,
@@ -227,10 +229,13 @@ class Sessions:
                     editor=self._editor,
                     tasks=self._tasks,
                     new_id=new_id,
+                    root=root,
+                    copies=copies,
                     saves=self._settings.edits.save,
+                    applies_at_once=lambda: session.modes.current == "auto-edit",
                 )
             )
-            return EditorWorkspace(Path(session_log.header.cwd), self._documents, reviews[0])
+            return EditorWorkspace(root, self._documents, reviews[0])
 
         session = open_session(
             self._settings,
