@@ -40,13 +40,13 @@ def prepare(
     check_writable(root, real, approved)
     match change:
         case FileEdit(base=None) | FileRestore():
-            _check_free(real, change.path, is_open)
+            _check_free(root, real, change.path, is_open)
         case FileRename(new_path=new_path):
             _check_plain(root, change.path, real)
             target = resolve(root, new_path, approved)
             check_writable(root, target, approved)
             if not (target.exists() and target.samefile(real)):
-                _check_free(target, new_path, is_open)
+                _check_free(root, target, new_path, is_open)
             return Prepared(change=change, path=real, new_path=target)
         case FileDelete():
             _check_plain(root, change.path, real)
@@ -57,8 +57,8 @@ def prepare(
     return Prepared(change=change, path=real)
 
 
-def _check_free(real: Path, name: str, is_open: Callable[[Path], bool]) -> None:
-    if os.path.lexists(real) or is_open(real):
+def _check_free(root: Path, real: Path, name: str, is_open: Callable[[Path], bool]) -> None:
+    if os.path.lexists(real) or _given(root, name).is_symlink() or is_open(real):
         raise ToolError(f"{name} exists already", code="EXISTS")
 
 
@@ -66,11 +66,15 @@ def _check_plain(root: Path, name: str, real: Path) -> None:
     """Refuse what is no file of its own."""
     if not real.exists():
         raise ToolError(f"{name} does not exist", code="NOT_FOUND")
-    given = Path(os.path.realpath(root)) / Path(name).expanduser()
-    if given.is_symlink():
+    if _given(root, name).is_symlink():
         raise ToolError(f"{name} is a symbolic link; the agent moves and deletes files alone", code="NOT_A_FILE")
     if not real.is_file():
         raise ToolError(f"{name} is not a file", code="NOT_A_FILE")
+
+
+def _given(root: Path, name: str) -> Path:
+    """The path as it was given, no link at its end followed."""
+    return Path(os.path.realpath(root)) / Path(name).expanduser()
 
 
 def _shown(data: bytes) -> str:

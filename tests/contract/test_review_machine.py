@@ -26,19 +26,16 @@ from hypothesis import strategies as st
 from dsh_lsp.abort import AbortSignal, Cause
 from dsh_lsp.decisions import EditLanded, ReviewDecided, ReviewOpened
 from dsh_lsp.errors import SessionError, ToolError
-from dsh_lsp.events import LogEvent, TurnStart
-from dsh_lsp.lsp.arguments import ClientOffers
+from dsh_lsp.events import LogEvent
 from dsh_lsp.lsp.documents import Documents
-from dsh_lsp.lsp.editor import ClientProfile, Editor
 from dsh_lsp.lsp.proposal import Item
-from dsh_lsp.lsp.review import Reviews
-from dsh_lsp.session.log import SessionHeader, SessionLog
+from dsh_lsp.session.log import SessionLog
 from dsh_lsp.workspace.changes import Prepared
-from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.edits import FileEdit, HunkOutcome, Snapshot, minimal
 from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Change, Span, split_lines
-from tests.support.simulated_editor import Application, Manners, SimulatedEditor, VirtualLoop
+from tests.support.review_bench import make_bench, run_virtually
+from tests.support.simulated_editor import Application, Manners, SimulatedEditor
 
 PASTE = "".join(f"pasted {n}\x0c\u2028\r\n" for n in range(40)) + "a\rb\n😀"
 REST_S = 90.0  # virtual; more than all attempts together may take
@@ -381,21 +378,8 @@ class Machine:
         self.first_token = 0
         self.fresh = count()
         self.tasks = tasks
-        self.documents = Documents(scenario.manners.encoding)
-        self.editor = SimulatedEditor(self.documents, scenario.manners)
-        ids = count(1)
-        log = SessionLog(SessionHeader(id="s1", created_at=0, cwd=str(root)), clock=lambda: 0)
-        log.append(TurnStart(turn=1))
-        offers = ClientOffers(review=False, save=True) if scenario.manners.saves else None
-        self.reviews = Reviews(
-            log=log,
-            documents=self.documents,
-            editor=Editor(self.editor, ClientProfile(name="simulated", dsh=offers)),
-            tasks=tasks,
-            new_id=lambda: f"h{next(ids)}",
-            root=root,
-            copies=Copies(root / "copies"),
-        )
+        bench = make_bench(root, tasks, scenario.manners)
+        self.documents, self.editor, self.reviews, log = bench.documents, bench.editor, bench.reviews, bench.log
         self.watch = Watch(self.documents, self.editor, log)
         self.watch.opening = lambda proposal: self.reviews._open[proposal].items
         self.signals: list[AbortSignal] = []
@@ -535,22 +519,20 @@ class Machine:
 def play(scenario: Scenario) -> tuple[list[str], list[str]]:
     """Run a scenario: the laws that it broke, and what happened."""
 
-    async def main() -> Watch:
-        asyncio.get_running_loop().watch_threads()  # type: ignore[attr-defined]
-        async with anyio.create_task_group() as tasks:
-            machine = Machine(scenario, root, tasks)
-            trouble = Trouble(machine.watch.broken)
-            logging.getLogger("dsh_lsp").addHandler(trouble)
-            try:
-                await machine.run()
-            finally:
-                logging.getLogger("dsh_lsp").removeHandler(trouble)
-            tasks.cancel_scope.cancel()
+    async def main(tasks: anyio.abc.TaskGroup) -> Watch:
+        machine = Machine(scenario, root, tasks)
+        trouble = Trouble(machine.watch.broken)
+        logging.getLogger("dsh_lsp").addHandler(trouble)
+        try:
+            await machine.run()
+        finally:
+            logging.getLogger("dsh_lsp").removeHandler(trouble)
         return machine.watch
 
-    with tempfile.TemporaryDirectory() as folder, asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        root = Path(folder).resolve()
-        watch = runner.run(main())
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder).resolve() / "project"
+        root.mkdir()
+        watch = run_virtually(main)
     return watch.broken, watch.story
 
 

@@ -82,6 +82,7 @@ class Manners:
     unchecked_zero: bool = False  # an edit of version 0 is applied to whatever there is
     edit_by_edit: bool = False  # each text edit is a change and a didChange of its own
     whole_text: bool = False  # a didChange holds the whole text
+    operations: Literal["does", "ignores"] = "does"  # renames and deletions; some say yes to them and do nothing
     saves: bool = False  # offers `dsh/save`
     encoding: Literal["utf-8", "utf-16", "utf-32"] = "utf-16"
     link: float = 0.002  # how long a message is on its way
@@ -231,7 +232,24 @@ class SimulatedEditor:
             if flush is not None and self.manners.tells == "after":
                 self._flush_after(flush)
 
+    def _operate(self, change: dict[str, Any]) -> None:
+        """Rename or delete a file with its buffer."""
+        uri = change.get("oldUri") or change["uri"]
+        path = self.buffers[uri].path
+        if change["kind"] == "delete":
+            path.unlink()
+            self.close(uri)
+            return
+        target = Path(change["newUri"].removeprefix("file://"))
+        path.rename(target)
+        self.close(uri)
+        self.open(target)
+
     def _answer(self, change: dict[str, Any]) -> tuple[str, Buffer | None]:
+        if "kind" in change:
+            if self.manners.operations == "does":
+                self._operate(change)
+            return "yes", None
         uri, version = change["textDocument"]["uri"], change["textDocument"]["version"]
         buffer = self.buffers.get(uri)
         if buffer is None:
