@@ -35,6 +35,7 @@ from dsh_lsp.session.store import SessionStore, claim_session, session_lock, sta
 from dsh_lsp.session.summary import Summary, SummaryFold
 from dsh_lsp.settings import SettingsModel
 from dsh_lsp.tools.approvals import Approvals
+from dsh_lsp.tools.questions import Questions
 from dsh_lsp.tools.registry import ToolRegistry
 from dsh_lsp.tools.spills import Spills
 from dsh_lsp.workspace.port import Workspace
@@ -251,6 +252,7 @@ def open_session(
     context.provide(Agent, agent)
     context.provide(RuntimeContext, agent.context)
     context.provide(Approvals, agent.approvals)
+    context.provide(Questions, Questions(log, hooks.tools.question, new_id))
     context.provide(Modes, modes)
     context.provide(Spills, Spills(store.path.with_suffix(".outputs")))
     context.provide(TaskGroup, tasks)

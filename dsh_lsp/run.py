@@ -190,6 +190,7 @@ class _Run:
         llm.register(adapter)
         hooks = AgentHooks()
         hooks.tools.approval.listen(self._questions.approve)
+        hooks.tools.question.listen(self._questions.answer)
         hooks.error.listen(lambda failed: setattr(self, "_error", failed.error))
         root = Path(os.path.realpath(self._options.directory))
 

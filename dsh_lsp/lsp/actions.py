@@ -7,11 +7,11 @@ from typing import Any
 
 from lsprotocol import types
 
-from dsh_lsp.decisions import ApprovalAsked
+from dsh_lsp.decisions import ApprovalAsked, QuestionAsked
 from dsh_lsp.lsp.documents import Document
 from dsh_lsp.lsp.proposal import Item
 
-APPROVE = "dsh.approve"
+APPROVE, ANSWER = "dsh.approve", "dsh.answer"
 ACCEPT, REJECT = "dsh.review.accept", "dsh.review.reject"
 
 
@@ -52,6 +52,19 @@ def approval_actions(
         )
         for asked in pending
         for verb, decision in (("Reject", "reject"), ("Allow once", "allowOnce"))
+    ]
+
+
+def question_actions(
+    pending: Sequence[QuestionAsked], params: types.CodeActionParams, *, session: str
+) -> list[types.CodeAction]:
+    """Choose an answer to what the agent asks, wherever the user asks by hand."""
+    if params.context.trigger_kind == types.CodeActionTriggerKind.Automatic:
+        return []
+    return [
+        _action(f"DSH: Answer: {option}", ANSWER, {"session": session, "question": asked.id, "answer": option})
+        for asked in pending
+        for option in asked.options or ()
     ]
 
 

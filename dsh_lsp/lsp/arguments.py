@@ -141,6 +141,13 @@ class Approve(OfSession):
     comment: str | None = None
 
 
+class Answer(OfSession):
+    """Answer a question; without an answer the server raises the editor's own prompt."""
+
+    question: str
+    answer: str | None = Field(default=None, min_length=1)
+
+
 class ReviewAccept(OfSession):
     """Accept hunks, some of them with other text."""
 
@@ -171,6 +178,9 @@ class ClientOffers(BaseModel):
     version: int = VERSION
     review: bool = False
     approve: bool = False
+    ask: bool = False
+    diagnostics: bool = False
+    navigate: bool = False
     save: bool = False
 
 

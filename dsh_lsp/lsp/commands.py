@@ -16,6 +16,7 @@ from dsh_lsp.abort import Cause
 from dsh_lsp.errors import SessionError, UsageError
 from dsh_lsp.events import AssistantMessageLogged, LogEvent, TurnEnd
 from dsh_lsp.lsp.arguments import (
+    Answer,
     Approve,
     Cancel,
     Followup,
@@ -268,6 +269,16 @@ async def approve(runtime: Runtime, args: Approve) -> JsonObject:
     return {}
 
 
+async def answer(runtime: Runtime, args: Answer) -> JsonObject:
+    """Answer a question, or raise the editor's own prompt for it."""
+    desk = runtime.sessions.get(args.session).questions
+    if args.answer is None:
+        desk.prompt(args.question)
+    else:
+        desk.answer(args.question, args.answer)
+    return {}
+
+
 async def review_list(runtime: Runtime, args: OfSession) -> JsonObject:
     """The hunks that wait, with their places as they are now."""
     files = runtime.sessions.get(args.session).reviews.pending_files()
@@ -318,6 +329,7 @@ RUN: dict[str, Callable[[Runtime, Any], Awaitable[JsonObject]]] = {
     "dsh.session.export": session_export,
     "dsh.mode.set": mode_set,
     "dsh.approve": approve,
+    "dsh.answer": answer,
     "dsh.review.list": review_list,
     "dsh.review.accept": review_accept,
     "dsh.review.reject": review_reject,

@@ -80,6 +80,7 @@ class Runtime:
             items = live.reviews.pending_at(document.key)
             found += actions.code_actions(document, items, params, session=live.id)
             found += actions.approval_actions(live.approvals.pending(), params, session=live.id)
+            found += actions.question_actions(live.questions.pending(), params, session=live.id)
         return found
 
     def code_lenses(self, uri: str) -> list[types.CodeLens]:

@@ -36,6 +36,7 @@ from dsh_lsp.lsp.approvals import ApprovalDesk
 from dsh_lsp.lsp.documents import Documents
 from dsh_lsp.lsp.editor import Editor
 from dsh_lsp.lsp.feed import Feed, Wire
+from dsh_lsp.lsp.questions import QuestionDesk
 from dsh_lsp.lsp.review import Reviews
 from dsh_lsp.lsp.workspace import EditorWorkspace
 from dsh_lsp.plugin_host import PluginReport
@@ -59,6 +60,7 @@ class LiveSession:
     session: Session
     reviews: Reviews
     approvals: ApprovalDesk
+    questions: QuestionDesk
     feed: Feed
     summary: SummaryFold
 
@@ -248,8 +250,11 @@ class Sessions:
     def _connect(self, session: Session, reviews: Reviews) -> LiveSession:
         """Join a session to the client."""
         profile, hooks = self._editor.profile, session.agent.hooks
-        desk = ApprovalDesk(
+        approvals = ApprovalDesk(
             hook=hooks.tools.approval, documents=self._documents, editor=self._editor, tasks=self._tasks
+        )
+        questions = QuestionDesk(
+            hook=hooks.tools.question, documents=self._documents, editor=self._editor, tasks=self._tasks
         )
         feed = Feed(
             session=session,
@@ -258,9 +263,9 @@ class Sessions:
             event_token=self._settings.event_token,
             wants_status=profile.dsh is not None,
             wants_progress=profile.work_done_progress,
-            waiting_for=_waiting_for(reviews, desk),
+            waiting_for=_waiting_for(reviews, approvals, questions),
         )
-        for changed in (reviews.changed, desk.changed):
+        for changed in (reviews.changed, approvals.changed, questions.changed):
             changed.listen(lambda _: feed.touch_status())
         if profile.dsh is None:  # a client of ours shows a failed turn where it shows the turn
             hooks.error.listen(lambda failed: self._editor.warn(f"DSH: {failure_of(failed.error).message}"))
@@ -269,7 +274,9 @@ class Sessions:
         summary = SummaryFold(session.log.header)
         for event in session.log.facts():
             summary.add(event)
-        live = LiveSession(session=session, reviews=reviews, approvals=desk, feed=feed, summary=summary)
+        live = LiveSession(
+            session=session, reviews=reviews, approvals=approvals, questions=questions, feed=feed, summary=summary
+        )
         session.log.appended.listen(lambda event: self._sum_up(live, event))
         return live
 
@@ -299,12 +306,14 @@ def _exported(session_log: SessionLog, form: Literal["markdown", "jsonl"]) -> st
     return to_markdown(fold.take().title, session_log.facts())
 
 
-def _waiting_for(reviews: Reviews, approvals: ApprovalDesk) -> Callable[[], str | None]:
+def _waiting_for(reviews: Reviews, approvals: ApprovalDesk, questions: QuestionDesk) -> Callable[[], str | None]:
     """What a person must decide before the turn goes on."""
 
     def waiting_for() -> str | None:
         if approvals.pending():
             return "approval"
+        if questions.pending():
+            return "question"
         return "review" if reviews.pending_count() else None
 
     return waiting_for

@@ -37,6 +37,7 @@ from dsh_lsp.tools.outcome import (
     late,
     rendered,
 )
+from dsh_lsp.tools.questions import QuestionHook
 from dsh_lsp.tools.registry import ToolRegistry
 from dsh_lsp.tools.tool import Card, Execution, Tool, ToolOutput
 from dsh_lsp.wire import JsonObject, dump_bytes, json_copy, loads
@@ -108,6 +109,7 @@ class ToolHooks(HookSet):
     def __init__(self) -> None:
         self.pre_execute: Waterfall[Execution, Verdict] = Waterfall("tools/pre-execute")
         self.approval: ApprovalHook = Waterfall("approval/request")
+        self.question: QuestionHook = Waterfall("question/request")
         self.execute: Waterfall[Execution, Outcome] = Waterfall("tools/execute")
         self.post_execute: Waterfall[tuple[Execution, Outcome], Accept | Block] = Waterfall("tools/post-execute")
         self.result: Emit[tuple[Execution, Outcome]] = Emit("tools/result")
