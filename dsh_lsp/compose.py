@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -27,7 +27,7 @@ from dsh_lsp.llm.adapter import Adapter, Llm
 from dsh_lsp.messages import CallConfig
 from dsh_lsp.plugin import Context
 from dsh_lsp.plugin_host import PluginEntry, PluginHost
-from dsh_lsp.plugins import approval, limits, persona, repeat, spill, timeout, toolbox
+from dsh_lsp.plugins import approval, diagnostics, limits, persona, repeat, spill, timeout, toolbox
 from dsh_lsp.plugins.limits import Settings as LimitSettings
 from dsh_lsp.session.loading import load_session
 from dsh_lsp.session.log import SessionHeader, SessionLog, wall_clock_ms
@@ -38,6 +38,7 @@ from dsh_lsp.tools.approvals import Approvals
 from dsh_lsp.tools.questions import Questions
 from dsh_lsp.tools.registry import ToolRegistry
 from dsh_lsp.tools.spills import Spills
+from dsh_lsp.workspace.language import LanguageServers, NoLanguageServers
 from dsh_lsp.workspace.port import Workspace
 
 
@@ -76,6 +77,14 @@ class Settings(SettingsModel):
     sessions: SessionSettings = SessionSettings()
     workspace_trusted: bool = True
     plugins: list[PluginEntry] = Field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """What a session's tools reach the user's work through."""
+
+    workspace: Workspace
+    languages: LanguageServers = field(default_factory=NoLanguageServers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +229,7 @@ def open_session(
     llm: Llm,
     hooks: AgentHooks,
     tasks: TaskGroup,
-    workspace_of: Callable[[SessionLog], Workspace],
+    ports_of: Callable[[SessionLog], Ports],
     stored: Stored | None = None,
 ) -> Session:
     """Build a session's runtime over its log, or over that of a new session."""
@@ -231,7 +240,9 @@ def open_session(
     prompt.define("cwd", str(root))
     context.provide(ToolRegistry, registry)
     context.provide(SystemPrompt, prompt)
-    context.provide(Workspace, workspace_of(log))
+    ports = ports_of(log)
+    context.provide(Workspace, ports.workspace)
+    context.provide(LanguageServers, ports.languages)
     options = options_for(settings, log)
     agent = Agent(
         AgentParts(
@@ -261,6 +272,7 @@ def open_session(
         (toolbox, None),
         (approval, None),
         (timeout, None),
+        (diagnostics, None),
         (repeat, None),
         (limits, settings.limits),
         (spill, None),

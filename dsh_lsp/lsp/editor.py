@@ -124,6 +124,14 @@ class Editor:
         self.profile = profile
         self._wire = wire
 
+    async def ask(self, method: str, params: JsonObject, *, timeout_s: float) -> Any:
+        """Make a request that the client offers.
+
+        Raises:
+            EditorError: it failed, or was not answered in time.
+        """
+        return await self._wire.request(method, params, timeout_s=timeout_s)
+
     async def apply_edit(self, label: str, edit: JsonObject, *, timeout_s: float | None = APPLY_TIMEOUT_S) -> bool:
         """Ask the client to apply a workspace edit; what it says is a hint, not the truth."""
         try:

@@ -19,6 +19,7 @@ from anyio.abc import TaskGroup
 from dsh_lsp.agent.driver import new_id
 from dsh_lsp.agent.hooks import AgentHooks
 from dsh_lsp.compose import (
+    Ports,
     Session,
     Settings,
     Stored,
@@ -36,6 +37,7 @@ from dsh_lsp.lsp.approvals import ApprovalDesk
 from dsh_lsp.lsp.documents import Documents
 from dsh_lsp.lsp.editor import Editor
 from dsh_lsp.lsp.feed import Feed, Wire
+from dsh_lsp.lsp.language import EditorLanguages
 from dsh_lsp.lsp.questions import QuestionDesk
 from dsh_lsp.lsp.review import Reviews
 from dsh_lsp.lsp.workspace import EditorWorkspace
@@ -221,7 +223,7 @@ class Sessions:
         """Build what stands around a log, and make it the current session."""
         reviews: list[Reviews] = []
 
-        def workspace_of(session_log: SessionLog) -> EditorWorkspace:
+        def ports_of(session_log: SessionLog) -> Ports:
             reviews.append(
                 Reviews(
                     log=session_log,
@@ -232,7 +234,8 @@ class Sessions:
                     saves=self._settings.edits.save,
                 )
             )
-            return EditorWorkspace(Path(session_log.header.cwd), self._documents, reviews[0])
+            workspace = EditorWorkspace(Path(session_log.header.cwd), self._documents, reviews[0])
+            return Ports(workspace=workspace, languages=EditorLanguages(workspace, self._documents, self._editor))
 
         session = open_session(
             self._settings,
@@ -240,7 +243,7 @@ class Sessions:
             llm=self._models(),
             hooks=self._hooks.child(),
             tasks=self._tasks,
-            workspace_of=workspace_of,
+            ports_of=ports_of,
             stored=stored,
         )
         live = self._connect(session, reviews[0])

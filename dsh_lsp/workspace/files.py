@@ -45,7 +45,7 @@ from dsh_lsp.workspace.edits import (
     plan_hunks,
 )
 from dsh_lsp.workspace.paths import NOTHING, check_writable, effects_of, resolve, shown
-from dsh_lsp.workspace.port import Listing
+from dsh_lsp.workspace.port import Listing, OpenDocument
 from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Span
 
@@ -148,6 +148,10 @@ class FileWorkspace:
         return await anyio.to_thread.run_sync(
             lambda: list_folder(self.root, resolve(self.root, path, approved), limit=limit)
         )
+
+    def open_documents(self) -> list[OpenDocument]:
+        """Nobody holds any."""
+        return []
 
     async def propose(
         self, edits: Sequence[FileEdit], approved: frozenset[EffectKind] = NOTHING, *, signal: AbortSignal
