@@ -34,6 +34,8 @@ from dsh_lsp.session.log import SessionHeader, SessionLog, wall_clock_ms
 from dsh_lsp.session.store import SessionStore, claim_session, session_lock, state_directory
 from dsh_lsp.session.summary import Summary, SummaryFold
 from dsh_lsp.settings import SettingsModel
+from dsh_lsp.shell.environment import ChildEnvironment
+from dsh_lsp.shell.rules import CommandRules, ShellSettings
 from dsh_lsp.tools.approvals import Approvals
 from dsh_lsp.tools.questions import Questions
 from dsh_lsp.tools.registry import ToolRegistry
@@ -74,6 +76,7 @@ class Settings(SettingsModel):
     limits: LimitSettings = LimitSettings()
     edits: EditSettings = EditSettings()
     max_parallel_tool_calls: int = Field(default=10, ge=1)
+    shell: ShellSettings = ShellSettings()
     sessions: SessionSettings = SessionSettings()
     workspace_trusted: bool = True
     plugins: list[PluginEntry] = Field(default_factory=list)
@@ -161,6 +164,12 @@ def build_adapter(settings: ModelSettings, environ: Mapping[str, str] = os.envir
     return DeepSeekAdapter(endpoint, environ=environ)
 
 
+def key_variables(settings: Settings) -> frozenset[str]:
+    """The names of the environment variables that hold keys of ours."""
+    own = settings.model.api_key_env
+    return frozenset({"DEEPSEEK_API_KEY"} | ({own} if own is not None else set()))
+
+
 def sessions_folder(settings: Settings) -> Path:
     """Where sessions live."""
     return Path(settings.sessions.directory) if settings.sessions.directory else state_directory() / "sessions"
@@ -242,6 +251,8 @@ def open_session(
     context.provide(SystemPrompt, prompt)
     ports = ports_of(log)
     context.provide(Workspace, ports.workspace)
+    context.provide(CommandRules, CommandRules(root, settings.shell))
+    context.provide(ChildEnvironment, ChildEnvironment(key_variables(settings)))
     context.provide(LanguageServers, ports.languages)
     options = options_for(settings, log)
     agent = Agent(

@@ -111,13 +111,14 @@ class Effect(Wire):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalAsked(Wire):
-    """A tool call waits for a person's permission."""
+    """A tool call waits for a person's permission; `unsaved` are the URIs whose unsaved text it would pass by."""
 
     id: str
     tool_name: str
     call_id: str
     effects: tuple[Effect, ...]
     reason: str | None = None
+    unsaved: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Literal
+from urllib.parse import unquote
 
 from anyio.abc import TaskGroup
 
 from dsh_lsp.decisions import Allowed, ApprovalAsked, ApprovalOutcome, Refused
+from dsh_lsp.errors import SessionError
 from dsh_lsp.lsp.desk import Desk, Waiting
 from dsh_lsp.lsp.documents import Documents
 from dsh_lsp.lsp.editor import Editor
@@ -23,6 +25,7 @@ Decision = Literal["allowOnce", "allowSession", "reject"]
 # Harmless first, since an accidental Enter takes it.
 LATER, REJECT, SESSION, ONCE = "Later", "Reject", "Allow for this session", "Allow"
 BUTTONS: dict[str, Decision | None] = {LATER: None, REJECT: "reject", SESSION: "allowSession", ONCE: "allowOnce"}
+SAVE_AND_RUN, RUN_ANYWAY = "Save and run", "Run anyway"  # the last two where something is unsaved
 
 
 class ApprovalDesk(Desk[ApprovalAsked, ApprovalOutcome]):
@@ -52,6 +55,17 @@ class ApprovalDesk(Desk[ApprovalAsked, ApprovalOutcome]):
                 keys = tuple(effect.grant_key for effect in asked.effects)
                 self.settle(approval, Allowed(kind="allowedSession", grant_keys=keys))
 
+    async def save(self, approval: str) -> None:
+        """Have the editor save what the call would not see.
+
+        Raises:
+            SessionError: `NOT_PENDING`, or `NOT_SAVED`: nothing is decided.
+        """
+        for uri in self._find(approval).asked.unsaved or ():
+            if await self._editor.save(uri) is not True:
+                name = uri.rsplit("/", 1)[-1]
+                raise SessionError(f"{name} could not be saved; nothing was decided", code="NOT_SAVED")
+
     async def _answer(
         self, request: ApprovalRequest, _call_next: Callable[[ApprovalRequest], Awaitable[ApprovalOutcome]]
     ) -> ApprovalOutcome:
@@ -73,14 +87,29 @@ class ApprovalDesk(Desk[ApprovalAsked, ApprovalOutcome]):
 
     async def _prompt(self, waiting: Waiting[ApprovalAsked, ApprovalOutcome]) -> None:
         title, detail = describe(waiting.asked)
-        chosen = await self._editor.choose(f"DSH: {title}\n{detail}", list(BUTTONS))
-        decision = BUTTONS.get(chosen or LATER)
-        if decision is not None and waiting.outcome is None:
+        chosen = await self._editor.choose(f"DSH: {title}\n{detail}", self._buttons(waiting.asked))
+        decision = BUTTONS.get(chosen or LATER, "allowOnce")
+        if decision is None or waiting.outcome is not None:
+            return
+        try:
+            if chosen == SAVE_AND_RUN:
+                await self.save(waiting.asked.id)
             self.decide(waiting.asked.id, decision)
+        except SessionError as error:
+            self._editor.warn(f"DSH: {error}")
+
+    def _buttons(self, asked: ApprovalAsked) -> list[str]:
+        if not asked.unsaved:
+            return list(BUTTONS)
+        saves = [SAVE_AND_RUN] if self._editor.profile.offers("save") else []
+        return [LATER, REJECT, *saves, RUN_ANYWAY]
 
 
 def describe(asked: ApprovalAsked) -> tuple[str, str]:
     """A question as a title and the details below it."""
     title = f"may {asked.tool_name} run?"
     lines = [words_of(effect) for effect in asked.effects]
+    if asked.unsaved:
+        names = ", ".join(unquote(uri.rsplit("/", 1)[-1]) for uri in asked.unsaved)
+        lines.append(f"unsaved, so not seen by it: {names}")
     return title, "\n".join([*lines, *([asked.reason] if asked.reason else [])])

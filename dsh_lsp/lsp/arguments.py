@@ -134,11 +134,15 @@ class ModeSet(OfSession):
 
 
 class Approve(OfSession):
-    """Decide on a tool call; without a decision the server raises the editor's own prompt."""
+    """Decide on a tool call; without a decision the server raises the editor's own prompt.
+
+    `save` has the editor save what is unsaved first; if that fails, nothing is decided.
+    """
 
     approval: str
     decision: Literal["allowOnce", "allowSession", "reject"] | None = None
     comment: str | None = None
+    save: bool = False
 
 
 class Answer(OfSession):

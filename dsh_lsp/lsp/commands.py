@@ -265,6 +265,8 @@ async def approve(runtime: Runtime, args: Approve) -> JsonObject:
     if args.decision is None:
         desk.prompt(args.approval)
     else:
+        if args.save:
+            await desk.save(args.approval)
         desk.decide(args.approval, args.decision, args.comment)
     return {}
 

@@ -169,6 +169,7 @@ class Editor:
             "title": title,
             "detail": detail,
             "card": encode(card),
+            **({"unsaved": list(asked.unsaved)} if asked.unsaved else {}),
         }
         try:
             await self._wire.request(APPROVE, params, timeout_s=REQUEST_TIMEOUT_S)

@@ -76,11 +76,15 @@ class Denied:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """The user must allow the call first, for these effects; `approved` is what they have allowed already."""
+    """The user must allow the call first, for these effects; `approved` is what they have allowed already.
+
+    `unsaved` are the URIs of documents whose unsaved text the call would pass by.
+    """
 
     effects: tuple[Effect, ...]
     reason: str | None = None
     approved: frozenset[EffectKind] = frozenset()
+    unsaved: tuple[str, ...] = ()
 
 
 Verdict = Allow | Denied | Ask
@@ -204,7 +208,7 @@ class ToolPipeline:
         name = execution.name
         if self._approvals is None:
             return Denied(ask.reason or f'tool "{name}" needs an approval, and nobody can be asked')
-        outcome = await self._approvals.request(execution, ask.effects, ask.reason)
+        outcome = await self._approvals.request(execution, ask.effects, ask.reason, unsaved=ask.unsaved)
         if isinstance(outcome, Allowed):
             return Allow(ask.approved.union(effect.kind for effect in ask.effects))
         if outcome.kind == "cancelled":
