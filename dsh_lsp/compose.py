@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -28,17 +28,21 @@ from dsh_lsp.llm.adapter import Adapter, Llm
 from dsh_lsp.messages import CallConfig
 from dsh_lsp.plugin import Context
 from dsh_lsp.plugin_host import PluginEntry, PluginHost
-from dsh_lsp.plugins import approval, limits, persona, repeat, spill, timeout, toolbox, undone
+from dsh_lsp.plugins import approval, diagnostics, limits, persona, repeat, spill, timeout, toolbox, undone
 from dsh_lsp.plugins.limits import Settings as LimitSettings
 from dsh_lsp.session.loading import load_session
 from dsh_lsp.session.log import SessionHeader, SessionLog, wall_clock_ms
 from dsh_lsp.session.store import SessionStore, claim_session, session_lock, state_directory
 from dsh_lsp.session.summary import Summary, SummaryFold
 from dsh_lsp.settings import SettingsModel
+from dsh_lsp.shell.environment import ChildEnvironment
+from dsh_lsp.shell.rules import CommandRules, ShellSettings
 from dsh_lsp.tools.approvals import Approvals
+from dsh_lsp.tools.questions import Questions
 from dsh_lsp.tools.registry import ToolRegistry
 from dsh_lsp.tools.spills import Spills
 from dsh_lsp.workspace.copies import Copies
+from dsh_lsp.workspace.language import LanguageServers, NoLanguageServers
 from dsh_lsp.workspace.port import Workspace
 
 
@@ -74,9 +78,18 @@ class Settings(SettingsModel):
     limits: LimitSettings = LimitSettings()
     edits: EditSettings = EditSettings()
     max_parallel_tool_calls: int = Field(default=10, ge=1)
+    shell: ShellSettings = ShellSettings()
     sessions: SessionSettings = SessionSettings()
     workspace_trusted: bool = True
     plugins: list[PluginEntry] = Field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """What a session's tools reach the user's work through."""
+
+    workspace: Workspace
+    languages: LanguageServers = field(default_factory=NoLanguageServers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +166,12 @@ def build_adapter(settings: ModelSettings, environ: Mapping[str, str] = os.envir
     return DeepSeekAdapter(endpoint, environ=environ)
 
 
+def key_variables(settings: Settings) -> frozenset[str]:
+    """The names of the environment variables that hold keys of ours."""
+    own = settings.model.api_key_env
+    return frozenset({"DEEPSEEK_API_KEY"} | ({own} if own is not None else set()))
+
+
 def sessions_folder(settings: Settings) -> Path:
     """Where sessions live."""
     return Path(settings.sessions.directory) if settings.sessions.directory else state_directory() / "sessions"
@@ -221,7 +240,7 @@ def open_session(
     llm: Llm,
     hooks: AgentHooks,
     tasks: TaskGroup,
-    workspace_of: Callable[[SessionLog, Copies], Workspace],
+    ports_of: Callable[[SessionLog, Copies], Ports],
     stored: Stored | None = None,
 ) -> Session:
     """Build a session's runtime over its log, or over that of a new session."""
@@ -232,7 +251,11 @@ def open_session(
     prompt.define("cwd", str(root))
     context.provide(ToolRegistry, registry)
     context.provide(SystemPrompt, prompt)
-    context.provide(Workspace, workspace_of(log, Copies(store.path.with_suffix(".copies"))))
+    ports = ports_of(log, Copies(store.path.with_suffix(".copies")))
+    context.provide(Workspace, ports.workspace)
+    context.provide(CommandRules, CommandRules(root, settings.shell))
+    context.provide(ChildEnvironment, ChildEnvironment(key_variables(settings)))
+    context.provide(LanguageServers, ports.languages)
     options = options_for(settings, log)
     agent = Agent(
         AgentParts(
@@ -253,6 +276,7 @@ def open_session(
     context.provide(Agent, agent)
     context.provide(RuntimeContext, agent.context)
     context.provide(Approvals, agent.approvals)
+    context.provide(Questions, Questions(log, hooks.tools.question, new_id))
     context.provide(Modes, modes)
     context.provide(Spills, Spills(store.path.with_suffix(".outputs")))
     context.provide(TaskGroup, tasks)
@@ -261,6 +285,7 @@ def open_session(
         (toolbox, None),
         (approval, None),
         (timeout, None),
+        (diagnostics, None),
         (repeat, None),
         (limits, settings.limits),
         (spill, None),

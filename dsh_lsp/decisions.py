@@ -1,4 +1,4 @@
-"""Decisions: the events in which a person is asked and answers: reviews, approvals, the mode.
+"""Decisions: the events in which a person is asked and answers: reviews, approvals, questions, the mode.
 
 Rules: frozen values; what was asked and what was decided come as a pair; each pair has a closer, which decides what
 was still open when the process died.
@@ -131,13 +131,14 @@ class Effect(Wire):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalAsked(Wire):
-    """A tool call waits for a person's permission."""
+    """A tool call waits for a person's permission; `unsaved` are the URIs whose unsaved text it would pass by."""
 
     id: str
     tool_name: str
     call_id: str
     effects: tuple[Effect, ...]
     reason: str | None = None
+    unsaved: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +167,33 @@ class ApprovalDecided(Wire):
     id: str
     outcome: ApprovalOutcome
 
+
+# -- questions ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionAsked(Wire):
+    """The agent asks a person; they choose one of `options`, or answer in their own words where `free_text` says so.
+
+    Without options the answer is always in their own words.
+    """
+
+    id: str
+    text: str
+    options: tuple[str, ...] | None = None
+    free_text: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionAnswered(Wire):
+    """What the person said, or that nobody will; always the pair of a `QuestionAsked`."""
+
+    id: str
+    answer: str | None = None
+    cancelled: bool | None = None
+
+
+# -- the mode --------------------------------------------------------------------------------------------------
 
 Mode = Literal["read-only", "ask", "auto-edit", "plan"]
 
@@ -215,6 +243,24 @@ def close_reviews(facts: Iterable[object]) -> list[ReviewDecided]:
     ]
 
 
-Closer: TypeAlias = Callable[[Iterable[object]], list[ApprovalDecided] | list[ReviewDecided]]
+def close_questions(facts: Iterable[object]) -> list[QuestionAnswered]:
+    """End the questions that nobody answered as cancelled."""
+    waiting: dict[str, None] = {}
+    for fact in facts:
+        match fact:
+            case QuestionAsked(id=asked):
+                waiting[asked] = None
+            case QuestionAnswered(id=asked):
+                waiting.pop(asked, None)
+            case _:
+                pass
+    return [QuestionAnswered(id=asked, cancelled=True) for asked in waiting]
 
-CLOSERS: tuple[Closer, ...] = (close_approvals, close_reviews)  # each takes the data of a log's events
+
+Closer: TypeAlias = Callable[[Iterable[object]], list[ApprovalDecided] | list[ReviewDecided] | list[QuestionAnswered]]
+
+CLOSERS: tuple[Closer, ...] = (
+    close_approvals,
+    close_reviews,
+    close_questions,
+)  # each takes the data of a log's events

@@ -19,6 +19,8 @@ from dsh_lsp.decisions import (
     ApprovalDecided,
     EditLanded,
     PermissionPreset,
+    QuestionAnswered,
+    QuestionAsked,
     ReviewDecided,
     ReviewOpened,
 )
@@ -255,6 +257,8 @@ EventData: TypeAlias = (
     | EditLanded
     | ApprovalAsked
     | ApprovalDecided
+    | QuestionAsked
+    | QuestionAnswered
     | PermissionPreset
     | SessionTitle
     | PluginEvent
@@ -279,6 +283,8 @@ TAGS: dict[type[EventData], str] = {
     EditLanded: "edit/landed",
     ApprovalAsked: "approval/asked",
     ApprovalDecided: "approval/decided",
+    QuestionAsked: "question/asked",
+    QuestionAnswered: "question/answered",
     PermissionPreset: "permission/preset",
     SessionTitle: "session/title",
 }

@@ -1,4 +1,4 @@
-"""Questions: what a headless run asks the person who started it: whether an edit, whether a call is wanted.
+"""Questions: what a headless run asks the person who started it: whether an edit or a call is wanted, and more.
 
 Owns: standard input.
 Rules: one question at a time; silence, an end of input and what nobody understands never allow anything; what was
@@ -21,6 +21,7 @@ from dsh_lsp.decisions import Allowed, ApprovalOutcome, FileKind, Refused
 from dsh_lsp.screen import Screen
 from dsh_lsp.tools.approvals import ApprovalRequest
 from dsh_lsp.tools.cards import words_of
+from dsh_lsp.tools.questions import QuestionRequest
 from dsh_lsp.workspace.edits import applied
 from dsh_lsp.workspace.files import Choice, HunkQuestion
 
@@ -160,6 +161,31 @@ class Questions:
                         return Allowed(kind="allowedSession", grant_keys=keys)
                     case "n" | "no" | "q" | "quit":
                         return Refused(kind="rejected", comment=comment.strip() or None)
+
+    async def answer(
+        self, request: QuestionRequest, _call_next: Callable[[QuestionRequest], Awaitable[str | None]]
+    ) -> str | None:
+        """Ask what the agent wants to know; None where nobody is at a terminal."""
+        asked = request.asked
+        options = asked.options or ()
+        async with self._turns:
+            self._screen.edit(asked.text)
+            for number, option in enumerate(options, 1):
+                self._screen.edit(f"  [{number}] {option}")
+            if not self._lines.is_terminal:
+                self._screen.edit(f"Not answered: {NO_TERMINAL}.")
+                return None
+            free = asked.free_text or not options
+            numbers = f"a number from 1 to {len(options)}" if options else ""
+            choices = " or ".join(filter(None, [numbers, "your own words" if free else ""]))
+            while True:
+                answer = await self._ask(f"{choices[:1].upper()}{choices[1:]}:")
+                if answer is None:
+                    return None
+                if answer.isdecimal() and 0 < int(answer) <= len(options):
+                    return options[int(answer) - 1]
+                if answer in options or (free and answer):
+                    return answer
 
     async def _ask(self, choices: str) -> str | None:
         self._lines.forget()

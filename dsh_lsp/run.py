@@ -24,7 +24,7 @@ from anyio.abc import TaskGroup
 from dsh_lsp.abort import Cause
 from dsh_lsp.agent.driver import new_id
 from dsh_lsp.agent.hooks import AgentHooks, StreamFrame
-from dsh_lsp.compose import Session, Settings, build_adapter, open_session
+from dsh_lsp.compose import Ports, Session, Settings, build_adapter, open_session
 from dsh_lsp.decisions import HunkDecided, ReviewDecided, ReviewOpened
 from dsh_lsp.errors import ConfigError, DshError, error_chain
 from dsh_lsp.events import (
@@ -191,15 +191,15 @@ class _Run:
         llm.register(adapter)
         hooks = AgentHooks()
         hooks.tools.approval.listen(self._questions.approve)
+        hooks.tools.question.listen(self._questions.answer)
         hooks.error.listen(lambda failed: setattr(self, "_error", failed.error))
         root = Path(os.path.realpath(self._options.directory))
 
-        def workspace_of(log: SessionLog, copies: Copies) -> FileWorkspace:
-            return FileWorkspace(root, log, decide=self._questions.decide, new_id=new_id, copies=copies)
+        def ports_of(log: SessionLog, copies: Copies) -> Ports:
+            workspace = FileWorkspace(root, log, decide=self._questions.decide, new_id=new_id, copies=copies)
+            return Ports(workspace=workspace)
 
-        session = open_session(
-            self._settings, root=root, llm=llm, hooks=hooks, tasks=tasks, workspace_of=workspace_of
-        )
+        session = open_session(self._settings, root=root, llm=llm, hooks=hooks, tasks=tasks, ports_of=ports_of)
         for failure in session.plugins.report().failed:
             _complain(str(failure), FAILED)
         return session

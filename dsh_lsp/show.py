@@ -21,7 +21,16 @@ from dsh_lsp.session.log import SessionHeader, SessionLog
 from dsh_lsp.session.store import state_directory
 from dsh_lsp.session.summary import title_of
 from dsh_lsp.session.view import SessionView, view_of
-from dsh_lsp.session.view_items import ApprovalView, FailureView, FileView, ReviewView, Said, ToolView, TurnView
+from dsh_lsp.session.view_items import (
+    ApprovalView,
+    FailureView,
+    FileView,
+    QuestionView,
+    ReviewView,
+    Said,
+    ToolView,
+    TurnView,
+)
 from dsh_lsp.wire import dumps, encode
 
 As: TypeAlias = Literal["editor", "model", "json"]
@@ -104,7 +113,7 @@ def editor_lines(header: SessionHeader, view: SessionView) -> Iterator[str]:
         yield from (f"- {_one_line(message.text)}" for message in waiting)
 
 
-def _item_lines(item: Said | ToolView | ReviewView | ApprovalView | FailureView) -> Iterator[str]:
+def _item_lines(item: Said | ToolView | ReviewView | ApprovalView | QuestionView | FailureView) -> Iterator[str]:
     match item:
         case Said(kind="user"):
             yield f"**You:** {item.text}"
@@ -124,6 +133,9 @@ def _item_lines(item: Said | ToolView | ReviewView | ApprovalView | FailureView)
                 yield from _file_lines(file)
         case ApprovalView():
             yield f"- **May {item.tool} run?** {'; '.join(item.effects)}: {item.outcome or 'waiting'}"
+        case QuestionView():
+            ending = "no answer" if item.closed else "waiting"
+            yield f"- **Asked:** {_one_line(item.text)} {item.answer or ending}"
         case FailureView():
             yield f"- **Attempt {item.attempt} failed:** {item.message} ({item.code})"
 

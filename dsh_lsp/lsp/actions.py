@@ -12,14 +12,14 @@ from typing import Any
 
 from lsprotocol import types
 
-from dsh_lsp.decisions import ApprovalAsked, Range
+from dsh_lsp.decisions import ApprovalAsked, QuestionAsked, Range
 from dsh_lsp.lsp.documents import Document
 from dsh_lsp.lsp.landed import Mark
 from dsh_lsp.lsp.proposal import words_of
 from dsh_lsp.lsp.review import Reviews
 from dsh_lsp.workspace.text import Span
 
-APPROVE = "dsh.approve"
+APPROVE, ANSWER = "dsh.approve", "dsh.answer"
 ACCEPT, REJECT = "dsh.review.accept", "dsh.review.reject"
 
 DECIDE = (("Accept", ACCEPT), ("Reject", REJECT))
@@ -89,6 +89,19 @@ def approval_actions(
         )
         for asked in pending
         for verb, decision in (("Reject", "reject"), ("Allow once", "allowOnce"))
+    ]
+
+
+def question_actions(
+    pending: Sequence[QuestionAsked], params: types.CodeActionParams, *, session: str
+) -> list[types.CodeAction]:
+    """Choose an answer to what the agent asks, wherever the user asks by hand."""
+    if params.context.trigger_kind == types.CodeActionTriggerKind.Automatic:
+        return []
+    return [
+        _action(f"DSH: Answer: {option}", ANSWER, {"session": session, "question": asked.id, "answer": option})
+        for asked in pending
+        for option in asked.options or ()
     ]
 
 

@@ -134,11 +134,22 @@ class ModeSet(OfSession):
 
 
 class Approve(OfSession):
-    """Decide on a tool call; without a decision the server raises the editor's own prompt."""
+    """Decide on a tool call; without a decision the server raises the editor's own prompt.
+
+    `save` has the editor save what is unsaved first; if that fails, nothing is decided.
+    """
 
     approval: str
     decision: Literal["allowOnce", "allowSession", "reject"] | None = None
     comment: str | None = None
+    save: bool = False
+
+
+class Answer(OfSession):
+    """Answer a question; without an answer the server raises the editor's own prompt."""
+
+    question: str
+    answer: str | None = Field(default=None, min_length=1)
 
 
 class ReviewAccept(OfSession):
@@ -177,6 +188,9 @@ class ClientOffers(BaseModel):
     version: int = VERSION
     review: bool = False
     approve: bool = False
+    ask: bool = False
+    diagnostics: bool = False
+    navigate: bool = False
     save: bool = False
 
 

@@ -16,6 +16,7 @@ from dsh_lsp.abort import Cause
 from dsh_lsp.errors import SessionError, UsageError
 from dsh_lsp.events import AssistantMessageLogged, LogEvent, TurnEnd
 from dsh_lsp.lsp.arguments import (
+    Answer,
     Approve,
     Cancel,
     Followup,
@@ -266,7 +267,19 @@ async def approve(runtime: Runtime, args: Approve) -> JsonObject:
     if args.decision is None:
         desk.prompt(args.approval)
     else:
+        if args.save:
+            await desk.save(args.approval)
         desk.decide(args.approval, args.decision, args.comment)
+    return {}
+
+
+async def answer(runtime: Runtime, args: Answer) -> JsonObject:
+    """Answer a question, or raise the editor's own prompt for it."""
+    desk = runtime.sessions.get(args.session).questions
+    if args.answer is None:
+        desk.prompt(args.question)
+    else:
+        desk.answer(args.question, args.answer)
     return {}
 
 
@@ -334,6 +347,7 @@ RUN: dict[str, Callable[[Runtime, Any], Awaitable[JsonObject]]] = {
     "dsh.mode.set": mode_set,
     "dsh.approve": approve,
     "dsh.rewind": take_turn_back,
+    "dsh.answer": answer,
     "dsh.review.list": review_list,
     "dsh.review.accept": review_accept,
     "dsh.review.reject": review_reject,

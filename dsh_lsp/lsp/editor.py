@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from pydantic import ValidationError
 
+from dsh_lsp.decisions import ApprovalAsked, QuestionAsked
 from dsh_lsp.errors import EditorError
 from dsh_lsp.lsp.arguments import ClientOffers
-from dsh_lsp.lsp.protocol import APPROVE, REVIEW, SAVE, VERSION
-from dsh_lsp.wire import JsonObject
+from dsh_lsp.lsp.protocol import APPROVE, ASK, REVIEW, SAVE, VERSION
+from dsh_lsp.tools.tool import Card
+from dsh_lsp.wire import JsonObject, encode
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +35,9 @@ NOT_MODAL = ("visual studio code", "vscode", "vscodium", "code-server", "code - 
 # Observed (stock Neovim 0.11): every message makes it ask for a key, which swallows what its user is typing. Such a
 # client is told by its log, its progress and its diagnostics.
 PROMPTS_ON_MESSAGES = frozenset({"neovim"})
+
+
+Offer = Literal["review", "approve", "ask", "diagnostics", "navigate", "save"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,12 +76,11 @@ class ClientProfile:
     @property
     def offers_review(self) -> bool:
         """Whether the client has a view of its own for reviews."""
-        return self.dsh is not None and self.dsh.review
+        return self.offers("review")
 
-    @property
-    def offers_approve(self) -> bool:
-        """Whether the client shows approvals itself."""
-        return self.dsh is not None and self.dsh.approve
+    def offers(self, request: Offer) -> bool:
+        """Whether the client answers one of our requests."""
+        return self.dsh is not None and bool(getattr(self.dsh, request))
 
     @property
     def is_modal(self) -> bool:
@@ -122,6 +126,14 @@ class Editor:
         self.profile = profile
         self._wire = wire
 
+    async def ask(self, method: str, params: JsonObject, *, timeout_s: float) -> Any:
+        """Make a request that the client offers.
+
+        Raises:
+            EditorError: it failed, or was not answered in time.
+        """
+        return await self._wire.request(method, params, timeout_s=timeout_s)
+
     async def apply_edit(self, label: str, edit: JsonObject, *, timeout_s: float | None = APPLY_TIMEOUT_S) -> bool:
         """Ask the client to apply a workspace edit; what it says is a hint, not the truth."""
         try:
@@ -135,7 +147,7 @@ class Editor:
 
     async def save(self, uri: str) -> bool | None:
         """Ask the client to save a document; None when it does not offer that."""
-        if self.profile.dsh is None or not self.profile.dsh.save:
+        if not self.profile.offers("save"):
             return None
         try:
             reply = await self._wire.request(SAVE, {"uris": [uri]}, timeout_s=REQUEST_TIMEOUT_S)
@@ -151,13 +163,29 @@ class Editor:
         except EditorError as error:
             log.info("dsh/review: %s", error)
 
-    async def show_approval(self, approval: str, tool: str, title: str, detail: str) -> None:
+    async def show_approval(self, asked: ApprovalAsked, title: str, detail: str, card: Card) -> None:
         """Let a client that shows approvals itself show one."""
-        params = {"approval": approval, "tool": tool, "title": title, "detail": detail}
+        params = {
+            "approval": asked.id,
+            "tool": asked.tool_name,
+            "title": title,
+            "detail": detail,
+            "card": encode(card),
+            **({"unsaved": list(asked.unsaved)} if asked.unsaved else {}),
+        }
         try:
             await self._wire.request(APPROVE, params, timeout_s=REQUEST_TIMEOUT_S)
         except EditorError as error:
             log.info("dsh/approve: %s", error)
+
+    async def show_question(self, asked: QuestionAsked) -> None:
+        """Let a client that shows questions itself show one."""
+        params = encode(asked)
+        params["question"] = params.pop("id")
+        try:
+            await self._wire.request(ASK, params, timeout_s=REQUEST_TIMEOUT_S)
+        except EditorError as error:
+            log.info("dsh/ask: %s", error)
 
     async def choose(self, text: str, buttons: list[str]) -> str | None:
         """Raise the editor's own prompt; the title of the chosen button, None for no answer."""

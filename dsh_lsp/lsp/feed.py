@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 
 from dsh_lsp.agent.hooks import StreamFrame
 from dsh_lsp.compose import Session
-from dsh_lsp.decisions import ApprovalAsked, ReviewOpened
+from dsh_lsp.decisions import ApprovalAsked, QuestionAsked, ReviewOpened
 from dsh_lsp.events import (
     AssistantChunk,
     Ended,
@@ -233,6 +233,8 @@ class Feed:
                 self._progress.report(f"waits for your review of {files[0].uri.rsplit('/', 1)[-1]}")
             case ApprovalAsked(tool_name=tool) if self._progress is not None:
                 self._progress.report(f"waits for your permission to run {tool}")
+            case QuestionAsked() if self._progress is not None:
+                self._progress.report("waits for your answer")
             case StepStart(step=step) if self._progress is not None:
                 self._progress.report("thinking" if step == 1 else f"thinking (step {step})")
             case ToolCall() if self._progress is not None and card is not None:

@@ -14,6 +14,9 @@ STATUS: Final = "dsh/status"
 REVIEW: Final = "dsh/review"
 SAVE: Final = "dsh/save"
 APPROVE: Final = "dsh/approve"
+ASK: Final = "dsh/ask"
+DIAGNOSTICS: Final = "dsh/diagnostics"
+NAVIGATE: Final = "dsh/navigate"
 
 COMMANDS: Final[dict[str, str]] = {
     "dsh.followup": "Followup",
@@ -36,6 +39,7 @@ COMMANDS: Final[dict[str, str]] = {
     "dsh.mode.set": "ModeSet",
     "dsh.approve": "Approve",
     "dsh.rewind": "Rewind",
+    "dsh.answer": "Answer",
     "dsh.review.list": "OfSession",
     "dsh.review.accept": "ReviewAccept",
     "dsh.review.reject": "ReviewReject",

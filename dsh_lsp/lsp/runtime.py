@@ -89,6 +89,7 @@ class Runtime:
         for live in self.sessions.all():
             found += actions.review_actions(document, live.reviews, params, session=live.id)
             found += actions.approval_actions(live.approvals.pending(), params, session=live.id)
+            found += actions.question_actions(live.questions.pending(), params, session=live.id)
         return found
 
     def code_lenses(self, uri: str) -> list[types.CodeLens]:

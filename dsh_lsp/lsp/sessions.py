@@ -19,6 +19,7 @@ from anyio.abc import TaskGroup
 from dsh_lsp.agent.driver import new_id
 from dsh_lsp.agent.hooks import AgentHooks
 from dsh_lsp.compose import (
+    Ports,
     Session,
     Settings,
     Stored,
@@ -36,6 +37,8 @@ from dsh_lsp.lsp.approvals import ApprovalDesk
 from dsh_lsp.lsp.documents import Documents
 from dsh_lsp.lsp.editor import Editor
 from dsh_lsp.lsp.feed import Feed, Wire
+from dsh_lsp.lsp.language import EditorLanguages
+from dsh_lsp.lsp.questions import QuestionDesk
 from dsh_lsp.lsp.review import Reviews
 from dsh_lsp.lsp.workspace import EditorWorkspace
 from dsh_lsp.plugin_host import PluginReport
@@ -60,6 +63,7 @@ class LiveSession:
     session: Session
     reviews: Reviews
     approvals: ApprovalDesk
+    questions: QuestionDesk
     feed: Feed
     summary: SummaryFold
 
@@ -220,7 +224,7 @@ class Sessions:
         """Build what stands around a log, and make it the current session."""
         reviews: list[Reviews] = []
 
-        def workspace_of(session_log: SessionLog, copies: Copies) -> EditorWorkspace:
+        def ports_of(session_log: SessionLog, copies: Copies) -> Ports:
             root = Path(session_log.header.cwd)
             reviews.append(
                 Reviews(
@@ -235,7 +239,8 @@ class Sessions:
                     applies_at_once=lambda: session.modes.current == "auto-edit",
                 )
             )
-            return EditorWorkspace(root, self._documents, reviews[0])
+            workspace = EditorWorkspace(root, self._documents, reviews[0])
+            return Ports(workspace=workspace, languages=EditorLanguages(workspace, self._documents, self._editor))
 
         session = open_session(
             self._settings,
@@ -243,7 +248,7 @@ class Sessions:
             llm=self._models(),
             hooks=self._hooks.child(),
             tasks=self._tasks,
-            workspace_of=workspace_of,
+            ports_of=ports_of,
             stored=stored,
         )
         live = self._connect(session, reviews[0])
@@ -253,8 +258,11 @@ class Sessions:
     def _connect(self, session: Session, reviews: Reviews) -> LiveSession:
         """Join a session to the client."""
         profile, hooks = self._editor.profile, session.agent.hooks
-        desk = ApprovalDesk(
+        approvals = ApprovalDesk(
             hook=hooks.tools.approval, documents=self._documents, editor=self._editor, tasks=self._tasks
+        )
+        questions = QuestionDesk(
+            hook=hooks.tools.question, documents=self._documents, editor=self._editor, tasks=self._tasks
         )
         feed = Feed(
             session=session,
@@ -263,9 +271,9 @@ class Sessions:
             event_token=self._settings.event_token,
             wants_status=profile.dsh is not None,
             wants_progress=profile.work_done_progress,
-            waiting_for=_waiting_for(reviews, desk),
+            waiting_for=_waiting_for(reviews, approvals, questions),
         )
-        for changed in (reviews.changed, desk.changed):
+        for changed in (reviews.changed, approvals.changed, questions.changed):
             changed.listen(lambda _: feed.touch_status())
         if profile.dsh is None:  # a client of ours shows a failed turn where it shows the turn
             hooks.error.listen(lambda failed: self._editor.warn(f"DSH: {failure_of(failed.error).message}"))
@@ -274,7 +282,9 @@ class Sessions:
         summary = SummaryFold(session.log.header)
         for event in session.log.facts():
             summary.add(event)
-        live = LiveSession(session=session, reviews=reviews, approvals=desk, feed=feed, summary=summary)
+        live = LiveSession(
+            session=session, reviews=reviews, approvals=approvals, questions=questions, feed=feed, summary=summary
+        )
         session.log.appended.listen(lambda event: self._sum_up(live, event))
         return live
 
@@ -304,12 +314,14 @@ def _exported(session_log: SessionLog, form: Literal["markdown", "jsonl"]) -> st
     return to_markdown(fold.take().title, session_log.facts())
 
 
-def _waiting_for(reviews: Reviews, approvals: ApprovalDesk) -> Callable[[], str | None]:
+def _waiting_for(reviews: Reviews, approvals: ApprovalDesk, questions: QuestionDesk) -> Callable[[], str | None]:
     """What a person must decide before the turn goes on."""
 
     def waiting_for() -> str | None:
         if approvals.pending():
             return "approval"
+        if questions.pending():
+            return "question"
         return "review" if reviews.pending_count() else None
 
     return waiting_for

@@ -13,13 +13,13 @@ import anyio.to_thread
 
 from dsh_lsp.abort import AbortSignal
 from dsh_lsp.decisions import Effect, EffectKind
-from dsh_lsp.lsp.documents import Documents, uri_of
+from dsh_lsp.lsp.documents import Documents, path_of, uri_of
 from dsh_lsp.lsp.review import Reviews
 from dsh_lsp.workspace.changes import prepare
 from dsh_lsp.workspace.disk import list_folder, read_file, text_on_disk
 from dsh_lsp.workspace.edits import FileChange, HunkOutcome, Snapshot
-from dsh_lsp.workspace.paths import NOTHING, effects_of, resolve, shown
-from dsh_lsp.workspace.port import Listing
+from dsh_lsp.workspace.paths import NOTHING, effects_of, is_inside, resolve, shown
+from dsh_lsp.workspace.port import Listing, OpenDocument
 from dsh_lsp.workspace.rope import Rope
 
 
@@ -58,6 +58,14 @@ class EditorWorkspace:
         """List the files below a folder."""
         folder = resolve(self.root, path, approved)
         return await anyio.to_thread.run_sync(lambda: list_folder(self.root, folder, limit=limit))
+
+    def open_documents(self) -> list[OpenDocument]:
+        """The documents of the workspace that the editor holds."""
+        return [
+            OpenDocument(path=shown(self.root, real), uri=document.uri, text=document.text)
+            for document in self._documents
+            if (real := path_of(document.uri)) is not None and is_inside(self.root, real)
+        ]
 
     async def propose(
         self, edits: Sequence[FileChange], approved: frozenset[EffectKind] = NOTHING, *, signal: AbortSignal

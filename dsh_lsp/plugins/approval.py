@@ -10,17 +10,20 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Literal
 
+import anyio.to_thread
+
 from dsh_lsp.agent.hooks import AgentHooks
 from dsh_lsp.agent.modes import Modes
 from dsh_lsp.agent.prompt import Assembly, Section
 from dsh_lsp.decisions import Effect, EffectKind, Mode
 from dsh_lsp.plugin import Context
+from dsh_lsp.shell.rules import CommandRules
 from dsh_lsp.tools.approvals import Approvals
 from dsh_lsp.tools.pipeline import Allow, Ask, Denied, InvalidArgumentsError, Verdict, validate
 from dsh_lsp.tools.tool import Execution
 
 name = "approval"
-inject = (AgentHooks, Modes, Approvals)
+inject = (AgentHooks, Modes, Approvals, CommandRules)
 
 Rule = Literal["allow", "ask", "deny"]
 
@@ -56,17 +59,24 @@ user, who switches the mode when they want it carried out.
 def apply(ctx: Context, _settings: Any) -> None:
     """Judge each call before it runs, and tell the model of plan mode."""
     hooks, modes, approvals = ctx.get(AgentHooks), ctx.get(Modes), ctx.get(Approvals)
+    rules = ctx.get(CommandRules)
 
     async def judge(execution: Execution, call_next: Callable[[Execution], Awaitable[Verdict]]) -> Verdict:
         tool = execution.tool
         if tool is None:
             return await call_next(execution)  # the body says that it is unknown
         try:
-            effects = tool.effects(validate(tool, execution.arguments))
+            args = validate(tool, execution.arguments)
         except InvalidArgumentsError:
             return await call_next(execution)  # the body lists what is wrong
-        mine = decide(modes.current, effects, approvals.granted())
-        return mine if isinstance(mine, Denied) else joined(mine, await call_next(execution))
+        effects = tool.effects(args)
+        commands = [effect.grant_key for effect in effects if effect.kind == "command"]
+        covered = await anyio.to_thread.run_sync(rules.covered, commands) if commands else frozenset()
+        mine = decide(modes.current, effects, approvals.granted() | covered)
+        if isinstance(mine, Denied):
+            return mine
+        verdict = joined(mine, await call_next(execution))
+        return replace(verdict, unsaved=tuple(await tool.unsaved(args))) if isinstance(verdict, Ask) else verdict
 
     async def explain(assembly: Assembly, call_next: Callable[[Assembly], Awaitable[Assembly]]) -> Assembly:
         assembly = await call_next(assembly)

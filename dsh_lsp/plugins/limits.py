@@ -16,7 +16,14 @@ from pydantic import Field
 from dsh_lsp.abort import Cause
 from dsh_lsp.agent.driver import Agent
 from dsh_lsp.agent.hooks import AgentHooks
-from dsh_lsp.decisions import ApprovalAsked, ApprovalDecided, ReviewDecided, ReviewOpened
+from dsh_lsp.decisions import (
+    ApprovalAsked,
+    ApprovalDecided,
+    QuestionAnswered,
+    QuestionAsked,
+    ReviewDecided,
+    ReviewOpened,
+)
 from dsh_lsp.events import LogEvent, TurnEnd, TurnStart
 from dsh_lsp.plugin import Context
 from dsh_lsp.session.log import SessionLog
@@ -54,9 +61,9 @@ class Stopwatch:
                 self._wait(key, sum(len(file.hunks) for file in files))
             case ReviewDecided(proposal=key, hunks=hunks):
                 self._decided(key, len(hunks))
-            case ApprovalAsked(id=key):
+            case ApprovalAsked(id=key) | QuestionAsked(id=key):
                 self._wait(key, 1)
-            case ApprovalDecided(id=key):
+            case ApprovalDecided(id=key) | QuestionAnswered(id=key):
                 self._decided(key, 1)
             case _:
                 pass

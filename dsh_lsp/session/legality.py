@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from dsh_lsp.decisions import ApprovalAsked, ReviewOpened
+from dsh_lsp.decisions import ApprovalAsked, QuestionAsked, ReviewOpened
 from dsh_lsp.errors import UsageError
 from dsh_lsp.events import (
     AssistantAttempt,
@@ -126,6 +126,7 @@ RULES: dict[type[EventData], Rule] = {
     RequestContext: _in_turn,
     ReviewOpened: _asks,
     ApprovalAsked: _in_turn,
+    QuestionAsked: _in_turn,
 }  # an event that is not here may come at any time
 
 

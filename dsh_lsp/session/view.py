@@ -19,6 +19,8 @@ from dsh_lsp.decisions import (
     EditLanded,
     Mode,
     PermissionPreset,
+    QuestionAnswered,
+    QuestionAsked,
     ReviewDecided,
     ReviewOpened,
 )
@@ -54,6 +56,7 @@ from dsh_lsp.session.view_items import (
     FileView,
     HunkView,
     LiveText,
+    QuestionView,
     Queue,
     ReviewView,
     Said,
@@ -64,7 +67,7 @@ from dsh_lsp.session.view_items import (
 )
 from dsh_lsp.wire import JsonObject, Wire, decode
 
-I = TypeVar("I", Said, ToolView, ReviewView, ApprovalView, FailureView)  # noqa: E741 - an item
+I = TypeVar("I", Said, ToolView, ReviewView, ApprovalView, QuestionView, FailureView)  # noqa: E741 - an item
 
 
 @dataclass(slots=True, kw_only=True)
@@ -88,11 +91,13 @@ class SessionView(Wire):
         return "waiting" if self.waiting_for is not None else "running"
 
     @property
-    def waiting_for(self) -> Literal["approval", "review"] | None:
+    def waiting_for(self) -> Literal["approval", "question", "review"] | None:
         """What a person must decide before the turn goes on."""
         items = self.turns[-1].items if self.turns and self.turns[-1].ended is None else []
         if any(isinstance(item, ApprovalView) and item.outcome is None for item in items):
             return "approval"
+        if any(isinstance(item, QuestionView) and not item.closed for item in items):
+            return "question"
         reviews = (item for item in items if isinstance(item, ReviewView))
         return "review" if any(hunk.outcome is None for review in reviews for hunk in review.hunks) else None
 
@@ -141,6 +146,8 @@ class SessionView(Wire):
                 self._review(data)
             case ApprovalAsked() | ApprovalDecided():
                 self._approval(data)
+            case QuestionAsked() | QuestionAnswered():
+                self._question(data)
             case _:
                 self._note(data)
 
@@ -292,6 +299,16 @@ class SessionView(Wire):
         if asked is not None:
             asked.outcome = data.outcome.kind
             asked.comment = getattr(data.outcome, "comment", None)
+
+    def _question(self, data: QuestionAsked | QuestionAnswered) -> None:
+        if isinstance(data, QuestionAsked):
+            view = QuestionView(id=data.id, text=data.text, options=list(data.options or ()))
+            view.free_text = bool(data.free_text) or not data.options
+            self._turn.items.append(view)
+            return
+        asked = self._find(QuestionView, lambda item: item.id == data.id)
+        if asked is not None:
+            asked.closed, asked.answer = True, data.answer
 
 
 def _show(view: ToolView, card: JsonObject | None) -> None:

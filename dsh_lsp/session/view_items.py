@@ -105,6 +105,19 @@ class ApprovalView(Wire):
 
 
 @dataclass(slots=True, kw_only=True)
+class QuestionView(Wire):
+    """A question of the agent's; it waits until it is `closed`, by an answer or without one."""
+
+    id: str
+    text: str
+    options: list[str]
+    free_text: bool = True
+    closed: bool = False
+    answer: str | None = None
+    kind: Literal["question"] = "question"
+
+
+@dataclass(slots=True, kw_only=True)
 class FailureView(Wire):
     """A model call that gave no message; another attempt may follow."""
 
@@ -115,7 +128,9 @@ class FailureView(Wire):
     kind: Literal["failure"] = "failure"
 
 
-Item: TypeAlias = Annotated[Said | ToolView | ReviewView | ApprovalView | FailureView, Field(discriminator="kind")]
+Item: TypeAlias = Annotated[
+    Said | ToolView | ReviewView | ApprovalView | QuestionView | FailureView, Field(discriminator="kind")
+]
 
 
 @dataclass(slots=True, kw_only=True)

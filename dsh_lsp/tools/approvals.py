@@ -56,7 +56,12 @@ class Approvals:
         )
 
     async def request(
-        self, execution: Execution, effects: Iterable[Effect], reason: str | None = None
+        self,
+        execution: Execution,
+        effects: Iterable[Effect],
+        reason: str | None = None,
+        *,
+        unsaved: tuple[str, ...] = (),
     ) -> ApprovalOutcome:
         """Ask, and log the question and its outcome.
 
@@ -71,6 +76,7 @@ class Approvals:
             call_id=execution.call_id,
             effects=tuple(effects),
             reason=reason,
+            unsaved=unsaved or None,
         )
         self._log.append(asked)
         outcome: ApprovalOutcome = Refused(kind="cancelled")

@@ -14,7 +14,7 @@ from dsh_lsp.decisions import Effect, EffectKind
 from dsh_lsp.events import ToolCall
 from dsh_lsp.tools.pipeline import InvalidArgumentsError, read_arguments, validate
 from dsh_lsp.tools.registry import ToolRegistry
-from dsh_lsp.tools.tool import Card, Tool
+from dsh_lsp.tools.tool import Card, Execution, Tool
 from dsh_lsp.wire import JsonObject
 
 log = logging.getLogger(__name__)
@@ -37,23 +37,32 @@ def words_of(effect: Effect) -> str:
 def call_card(registry: ToolRegistry, call: ToolCall) -> Card:
     """How a screen shows a call."""
     plain = Card(kind="generic", title=call.name)
-    return _made(registry, call, lambda tool, args: tool.present_call(args), plain)
+    arguments = read_arguments(call.arguments)
+    return _made(registry.get(call.name), arguments, lambda tool, args: tool.present_call(args), plain)
+
+
+def asked_card(execution: Execution) -> Card:
+    """How a screen shows a call that waits for a permission."""
+    plain = Card(kind="generic", title=execution.name)
+    return _made(execution.tool, execution.arguments, lambda tool, args: tool.present_call(args), plain)
 
 
 def result_card(registry: ToolRegistry, call: ToolCall, text: str, meta: JsonObject | None) -> Card:
     """How a screen shows the result of a call."""
     plain = Card(kind="generic", title=call.name, body=text)
-    return _made(registry, call, lambda tool, args: tool.present_result(args, text, meta), plain)
+    arguments = read_arguments(call.arguments)
+    return _made(registry.get(call.name), arguments, lambda tool, args: tool.present_result(args, text, meta), plain)
 
 
-def _made(registry: ToolRegistry, call: ToolCall, make: Callable[[Tool[Any], Any], Card], plain: Card) -> Card:
-    tool = registry.get(call.name)
+def _made(
+    tool: Tool[Any] | None, arguments: JsonObject | str, make: Callable[[Tool[Any], Any], Card], plain: Card
+) -> Card:
     if tool is None:
         return plain
     try:
-        return make(tool, validate(tool, read_arguments(call.arguments)))
+        return make(tool, validate(tool, arguments))
     except InvalidArgumentsError:
         return plain
     except Exception:
-        log.exception("the card of %s failed", call.name)  # a card is only looks
+        log.exception("the card of %s failed", tool.name)  # a card is only looks
         return plain

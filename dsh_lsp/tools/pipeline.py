@@ -37,6 +37,7 @@ from dsh_lsp.tools.outcome import (
     late,
     rendered,
 )
+from dsh_lsp.tools.questions import QuestionHook
 from dsh_lsp.tools.registry import ToolRegistry
 from dsh_lsp.tools.tool import Card, Execution, Tool, ToolOutput
 from dsh_lsp.wire import JsonObject, dump_bytes, json_copy, loads
@@ -75,11 +76,15 @@ class Denied:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """The user must allow the call first, for these effects; `approved` is what they have allowed already."""
+    """The user must allow the call first, for these effects; `approved` is what they have allowed already.
+
+    `unsaved` are the URIs of documents whose unsaved text the call would pass by.
+    """
 
     effects: tuple[Effect, ...]
     reason: str | None = None
     approved: frozenset[EffectKind] = frozenset()
+    unsaved: tuple[str, ...] = ()
 
 
 Verdict = Allow | Denied | Ask
@@ -108,6 +113,7 @@ class ToolHooks(HookSet):
     def __init__(self) -> None:
         self.pre_execute: Waterfall[Execution, Verdict] = Waterfall("tools/pre-execute")
         self.approval: ApprovalHook = Waterfall("approval/request")
+        self.question: QuestionHook = Waterfall("question/request")
         self.execute: Waterfall[Execution, Outcome] = Waterfall("tools/execute")
         self.post_execute: Waterfall[tuple[Execution, Outcome], Accept | Block] = Waterfall("tools/post-execute")
         self.result: Emit[tuple[Execution, Outcome]] = Emit("tools/result")
@@ -202,7 +208,7 @@ class ToolPipeline:
         name = execution.name
         if self._approvals is None:
             return Denied(ask.reason or f'tool "{name}" needs an approval, and nobody can be asked')
-        outcome = await self._approvals.request(execution, ask.effects, ask.reason)
+        outcome = await self._approvals.request(execution, ask.effects, ask.reason, unsaved=ask.unsaved)
         if isinstance(outcome, Allowed):
             return Allow(ask.approved.union(effect.kind for effect in ask.effects))
         if outcome.kind == "cancelled":

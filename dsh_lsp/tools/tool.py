@@ -112,6 +112,10 @@ class Tool(ABC, Generic[A]):
     def effects(self, args: A) -> list[Effect]:
         """What this call would touch; pure."""
 
+    async def unsaved(self, args: A) -> list[str]:  # noqa: ARG002
+        """The URIs of documents whose unsaved text the call would pass by: who allows it is told."""
+        return []
+
     def finalize(self, text: str) -> str | None:  # noqa: ARG002
         """Change the text that the model reads, whatever the outcome; called once a call, None keeps it."""
         return None

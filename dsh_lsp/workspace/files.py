@@ -53,7 +53,7 @@ from dsh_lsp.workspace.edits import (
 )
 from dsh_lsp.workspace.paths import NOTHING, effects_of, resolve, shown
 from dsh_lsp.workspace.places import around
-from dsh_lsp.workspace.port import Listing
+from dsh_lsp.workspace.port import Listing, OpenDocument
 from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Span
 
@@ -169,6 +169,10 @@ class FileWorkspace:
         return await anyio.to_thread.run_sync(
             lambda: list_folder(self.root, resolve(self.root, path, approved), limit=limit)
         )
+
+    def open_documents(self) -> list[OpenDocument]:
+        """Nobody holds any."""
+        return []
 
     async def propose(
         self, edits: Sequence[FileChange], approved: frozenset[EffectKind] = NOTHING, *, signal: AbortSignal

@@ -28,6 +28,15 @@ class Listing:
     truncated: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenDocument:
+    """A document that the editor holds; `path` is relative to the workspace's root where it lies inside."""
+
+    path: str
+    uri: str
+    text: str
+
+
 class Workspace(Protocol):
     """The documents of one session: an open buffer wins over the file, and nothing is written unreviewed."""
 
@@ -51,6 +60,9 @@ class Workspace(Protocol):
         Raises:
             ToolError: `OUTSIDE`, `NOT_FOUND`.
         """
+
+    def open_documents(self) -> list[OpenDocument]:
+        """The documents of the workspace that the editor holds, with their text as it is there."""
 
     async def propose(
         self, edits: Sequence[FileChange], approved: frozenset[EffectKind] = NOTHING, *, signal: AbortSignal

@@ -20,6 +20,8 @@ from dsh_lsp.llm.scripted import call_text, say
 from dsh_lsp.plugin import Context
 from dsh_lsp.plugins import toolbox
 from dsh_lsp.plugins.toolbox import find_tools
+from dsh_lsp.shell.environment import ChildEnvironment
+from dsh_lsp.shell.rules import CommandRules, ShellSettings
 from dsh_lsp.tools.outcome import ABORTED_BEFORE_DISPATCH
 from dsh_lsp.tools.pipeline import ToolHooks, ToolPipeline, validate
 from dsh_lsp.tools.registry import ToolRegistry
@@ -53,7 +55,12 @@ class Untouchable:
 
 def built(kind: type[Tool[Any]], **services: Any) -> Tool[Any]:
     """A tool over a workspace in memory; a service that the test does not know is one that nobody may touch."""
-    given_ = {Workspace: services.get("workspace") or FakeWorkspace(), Spills: Spills(Path("/no/such/outputs"))}
+    given_ = {
+        Workspace: services.get("workspace") or FakeWorkspace(),
+        Spills: Spills(Path("/no/such/outputs")),
+        CommandRules: CommandRules(Path("/w"), ShellSettings()),
+        ChildEnvironment: ChildEnvironment(()),
+    }
     needs = [hint for key, hint in get_type_hints(kind.__init__).items() if key != "return"]
     return kind(*(given_.get(need, Untouchable()) for need in needs))
 

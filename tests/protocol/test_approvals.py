@@ -185,6 +185,32 @@ async def test_a_file_that_gives_rights_is_approved_first_and_then_reviewed(proj
         assert (project / ".envrc").read_text() == "export A=1\n"
 
 
+async def test_what_a_command_would_not_see_is_listed_and_saved_first_on_wish(project, model) -> None:
+    command = answer("", calls=[("shell", {"command": "cat calc.py"})])
+    model.script(command, command, command, answer("Done."))
+    offers = {"approve": True, "save": True}
+    async with fake_editor(project, model_url=model.url, dsh=offers) as editor:
+        shown = []
+        editor.client.feature("dsh/approve")(lambda params: shown.append(params) or {"shown": True})
+        uri = editor.open("calc.py", "x = 2\n")
+        approval = await ask(editor)
+        await editor.until(lambda: shown)
+        assert shown[0].unsaved == [uri]
+        assert "unsaved, so not seen by it: calc.py" in shown[0].detail
+        assert shown[0].card.kind == "terminal"
+        await editor.command("dsh.approve", {"approval": approval, "decision": "allowOnce"})
+        second = (await editor.event("approval/asked", 2))["data"]
+        assert editor.tool_results[0].startswith("x = 1\n")
+        assert "did not see the unsaved text of: calc.py" in editor.tool_results[0]
+        assert second["unsaved"] == [uri]
+        await editor.command("dsh.approve", {"approval": second["id"], "decision": "allowOnce", "save": True})
+        third = (await editor.event("approval/asked", 3))["data"]
+        assert editor.tool_results[1].startswith("x = 2\n")
+        assert "unsaved" not in third
+        await editor.command("dsh.approve", {"approval": third["id"], "decision": "reject"})
+        await editor.event("turn/end")
+
+
 async def test_read_only_refuses_edits_until_the_mode_changes(project, model) -> None:
     edit = answer("", calls=[("edit_file", {"path": "calc.py", "old_text": "1", "new_text": "2"})])
     model.script(edit, answer("I may not."), edit, answer("Done."))

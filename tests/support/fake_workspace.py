@@ -20,7 +20,7 @@ from dsh_lsp.workspace.edits import (
     plan_hunks,
 )
 from dsh_lsp.workspace.paths import NOTHING
-from dsh_lsp.workspace.port import Entry, Listing
+from dsh_lsp.workspace.port import Entry, Listing, OpenDocument
 from dsh_lsp.workspace.rope import Rope
 
 
@@ -30,6 +30,7 @@ class FakeWorkspace:
     def __init__(self, files: dict[str, str] | None = None, *, accepts: bool = True) -> None:
         self.files = dict(files or {})
         self.accepts = accepts
+        self.open: dict[str, str] = {}
         self.touched: list[str] = []  # what was read, listed or proposed, in order
 
     @property
@@ -52,6 +53,9 @@ class FakeWorkspace:
         self._touch("list", path, approved)
         below = sorted(name for name in self.files if path == "." or name.startswith(f"{path}/"))
         return Listing(entries=tuple(Entry(path=name) for name in below[:limit]), truncated=len(below) > limit)
+
+    def open_documents(self) -> list[OpenDocument]:
+        return [OpenDocument(path=path, uri=f"file:///w/{path}", text=text) for path, text in self.open.items()]
 
     async def propose(
         self, edits: Sequence[FileChange], approved: frozenset[EffectKind] = NOTHING, *, signal: AbortSignal

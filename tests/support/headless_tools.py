@@ -20,6 +20,7 @@ from dsh_lsp.decisions import Effect, Mode
 from dsh_lsp.llm.scripted import Reply, ScriptedReply, call
 from dsh_lsp.plugin import Context
 from dsh_lsp.session.log import SessionLog
+from dsh_lsp.shell.rules import CommandRules, ShellSettings
 from dsh_lsp.tools.approvals import Approvals
 from dsh_lsp.tools.registry import ToolRegistry
 from dsh_lsp.tools.spills import Spills
@@ -158,6 +159,7 @@ async def with_plugins(
             Agent: h.agent,
             AgentHooks: h.agent.hooks,
             Approvals: h.agent.approvals,
+            CommandRules: CommandRules(Path("/w"), ShellSettings()),
             Modes: modes,
             SessionLog: h.log,
             Spills: Spills(outputs),

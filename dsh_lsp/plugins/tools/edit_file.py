@@ -1,10 +1,13 @@
-"""edit_file: replaces one piece of a document, after the user's review."""
+"""edit_file: replaces pieces of documents, after the user's review."""
 
 from __future__ import annotations
+
+import re
 
 from pydantic import Field
 
 from dsh_lsp.decisions import Effect
+from dsh_lsp.errors import ToolError
 from dsh_lsp.tools.tool import (
     Card,
     Execution,
@@ -14,14 +17,26 @@ from dsh_lsp.tools.tool import (
     ToolOutput,
 )
 from dsh_lsp.wire import JsonObject
-from dsh_lsp.workspace.edits import FileEdit
+from dsh_lsp.workspace.edits import FileEdit, Snapshot
+from dsh_lsp.workspace.knowledge import edit_meta
 from dsh_lsp.workspace.match import find_match
 from dsh_lsp.workspace.port import Workspace
 from dsh_lsp.workspace.report import describe_outcomes, is_failure
+from dsh_lsp.workspace.rope import Rope
+from dsh_lsp.workspace.text import Change, Span, with_line_ending
+
+
+class Replacement(ToolArgs):
+    """What gives way to what."""
+
+    path: str | None = Field(default=None, description="Path of the file; the one before it, if left out.")
+    old_text: str = Field(min_length=1, description="The text to replace, as above.")
+    new_text: str = Field(description="The text to put in its place.")
+    replace_all: bool = Field(default=False, description="Replace every occurrence.")
 
 
 class EditFileArgs(ToolArgs):
-    """What gives way to what."""
+    """One replacement, and others that belong to the same change."""
 
     path: str = Field(description="Path of the file, relative to the workspace root.")
     old_text: str = Field(
@@ -29,15 +44,32 @@ class EditFileArgs(ToolArgs):
         description="The text to replace, exactly as it stands in the file, long enough to occur once.",
     )
     new_text: str = Field(description="The text to put in its place.")
+    replace_all: bool = Field(default=False, description="Replace every occurrence instead of the only one.")
+    more: tuple[Replacement, ...] = Field(
+        default=(),
+        max_length=50,
+        description="More replacements of the same change, in this or other files: made in order, reviewed together.",
+    )
+
+    @property
+    def replacements(self) -> list[tuple[str, Replacement]]:
+        """All of them in order, each with its path."""
+        first = Replacement(old_text=self.old_text, new_text=self.new_text, replace_all=self.replace_all)
+        found, path = [], self.path
+        for replacement in (first, *self.more):
+            path = replacement.path or path
+            found.append((path, replacement))
+        return found
 
 
 class EditFile(Tool[EditFileArgs]):
-    """Proposes one replacement."""
+    """Proposes replacements as one review."""
 
     name = "edit_file"
     description = """
 Replace a piece of a file. old_text must occur exactly once, with its white space; give a few lines around the
 change if it is short. Where only white space differs, whole lines are found all the same, and the result says so.
+Put further replacements that belong to the change into `more`: if one of them cannot be found, nothing is proposed.
 The user reviews the edit before it lands; the result tells what they decided.
 """
     Args = EditFileArgs
@@ -47,25 +79,74 @@ The user reviews the edit before it lands; the result tells what they decided.
         self._workspace = workspace
 
     async def execute(self, args: EditFileArgs, execution: Execution) -> ToolOutput:
-        """Find the place, propose, and tell what became of it."""
-        base = await self._workspace.read(args.path, execution.approved)
-        match = find_match(base.rope, args.old_text, args.new_text, name=base.path)
-        edit = FileEdit(path=base.path, base=base, new=base.rope.changed(match.change))
-        outcomes = await self._workspace.propose([edit], execution.approved, signal=execution.signal)
-        found = "" if match.reading == "exact" else f"\n(old_text was found with {match.reading}.)"
-        return ToolOutput(text=describe_outcomes(outcomes) + found, is_error=is_failure(outcomes))
+        """Find the places, propose, and tell what became of them."""
+        bases: dict[str, Snapshot] = {}
+        names: dict[str, str] = {}  # what the model calls a file, and its name
+        texts: dict[str, Rope] = {}
+        notes: list[str] = []
+        for number, (path, replacement) in enumerate(args.replacements, 1):
+            if path not in names:
+                base = await self._workspace.read(path, execution.approved)
+                names[path] = base.path
+                bases.setdefault(base.path, base)
+            name = names[path]
+            before = texts.get(name, bases[name].rope)
+            try:
+                texts[name], note = replaced(before, replacement, name)
+            except ToolError as error:
+                if not args.more:
+                    raise
+                raise ToolError(
+                    f"replacement {number} ({name}): {error}; nothing was proposed", code=error.code
+                ) from error
+            notes += [f"\n(old_text{f' {number}' if args.more else ''} was found with {note}.)"] if note else []
+        edits = [FileEdit(path=name, base=bases[name], new=text) for name, text in texts.items()]
+        changed = [edit for edit in edits if edit.base is not None and edit.base.rope != edit.new]
+        outcomes = await self._workspace.propose(changed or edits, execution.approved, signal=execution.signal)
+        return ToolOutput(
+            text=describe_outcomes(outcomes) + "".join(notes),
+            meta=edit_meta(edits, outcomes),
+            is_error=is_failure(outcomes),
+        )
 
     def effects(self, args: EditFileArgs) -> list[Effect]:
-        """It edits one file."""
-        return self._workspace.effects(args.path, "edit")
+        """It edits the files that it names."""
+        paths = dict.fromkeys(path for path, _ in args.replacements)
+        effects = (effect for path in paths for effect in self._workspace.effects(path, "edit"))
+        return list(dict.fromkeys(effects))
 
     def present_call(self, args: EditFileArgs) -> Card:
-        """Show both texts."""
-        removed = "".join(f"-{line}\n" for line in args.old_text.splitlines())
-        added = "".join(f"+{line}\n" for line in args.new_text.splitlines())
-        return Card(kind="diff", title=f"Edit {args.path}", path=args.path, body=removed + added)
+        """Show the texts."""
+        parts, shown = [], args.path
+        for path, replacement in args.replacements:
+            if path != shown:
+                parts.append(f"@@ {path}\n")
+                shown = path
+            parts += [f"-{line}\n" for line in replacement.old_text.splitlines()]
+            parts += [f"+{line}\n" for line in replacement.new_text.splitlines()]
+        others = len({path for path, _ in args.replacements}) - 1
+        more = f" and {others} more" if others else ""
+        return Card(kind="diff", title=f"Edit {args.path}{more}", path=args.path, body="".join(parts))
 
     def present_result(self, args: EditFileArgs, output: str, meta: JsonObject | None) -> Card:  # noqa: ARG002
-        """Show both texts and what became of them."""
+        """Show the texts and what became of them."""
         call = self.present_call(args)
         return Card(kind="diff", title=call.title, path=call.path, body=call.body, detail=output)
+
+
+def replaced(text: Rope, replacement: Replacement, name: str) -> tuple[Rope, str | None]:
+    """The text with a replacement made in it, and how it was found, where that was not exact.
+
+    Raises:
+        ToolError: `old_text` is not there, or more than once.
+    """
+    if replacement.replace_all:
+        end = text.line_ending
+        old, new = with_line_ending(replacement.old_text, end), with_line_ending(replacement.new_text, end)
+        places = [match.start() for match in re.finditer(re.escape(old), str(text))]
+        for start in reversed(places):  # what comes before it stays where it is
+            text = text.changed(Change(Span(start, start + len(old)), new))
+        if places:
+            return text, None
+    match = find_match(text, replacement.old_text, replacement.new_text, name=name)
+    return text.changed(match.change), None if match.reading == "exact" else match.reading

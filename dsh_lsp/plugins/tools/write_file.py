@@ -16,6 +16,7 @@ from dsh_lsp.tools.tool import (
 )
 from dsh_lsp.wire import JsonObject
 from dsh_lsp.workspace.edits import FileEdit, Snapshot
+from dsh_lsp.workspace.knowledge import edit_meta
 from dsh_lsp.workspace.port import Workspace
 from dsh_lsp.workspace.report import describe_outcomes, is_failure
 from dsh_lsp.workspace.rope import Rope
@@ -56,7 +57,9 @@ text before it is written; the result tells what they decided.
             content = with_line_ending(content, base.rope.line_ending)
         edit = FileEdit(path=base.path if base else args.path, base=base, new=Rope.of(content))
         outcomes = await self._workspace.propose([edit], execution.approved, signal=execution.signal)
-        return ToolOutput(text=describe_outcomes(outcomes), is_error=is_failure(outcomes))
+        return ToolOutput(
+            text=describe_outcomes(outcomes), meta=edit_meta([edit], outcomes), is_error=is_failure(outcomes)
+        )
 
     def effects(self, args: WriteFileArgs) -> list[Effect]:
         """It edits one file."""

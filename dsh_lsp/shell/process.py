@@ -1,0 +1,223 @@
+"""Process: runs one command line under a guard, reads what it prints, and ends it with all that it started.
+
+Rules: the command has no standard input and no terminal; it ends at its time limit, with a cancel, with the server,
+and nothing that it started survives it; a reader that is slow slows it down and never loses its end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import anyio
+import anyio.to_thread
+
+from dsh_lsp.abort import Aborted, AbortSignal
+from dsh_lsp.errors import ToolError
+from dsh_lsp.shell.environment import MARKER, ChildEnvironment
+from dsh_lsp.shell.output import Output
+from dsh_lsp.shell.scan import scan
+
+GRACE_S: Final = 1.0  # between the request to end and the end
+END_S: Final = 6.0  # how long a guard may take to end its command
+DRAIN_S: Final = 0.5  # for what was printed and not read yet
+PROGRESS_S: Final = 0.1
+READ_BYTES: Final = 1 << 16
+
+_GUARD: Final = Path(__file__).with_name("guard.py")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """How a command ended: `code` is its exit code, or the negative of the signal that killed it.
+
+    `left` counts the processes that it had left behind, which were ended; `survivors` could not be.
+    """
+
+    how: Literal["exited", "timeout", "aborted"]
+    code: int | None
+    output: Output
+    left: int = 0
+    survivors: tuple[int, ...] = ()
+
+
+def argv_of(command: str) -> list[str]:
+    """How a line is run: one plain command without a shell, all else by a shell that reads nobody's start files."""
+    script = scan(command)
+    if script is not None and script.plain:
+        words = script.commands[0]
+        if "/" not in words[0] and shutil.which(words[0]) is not None:  # else a builtin, or the shell's own error
+            return list(words)
+    bash = shutil.which("bash")
+    if bash is not None:
+        return [bash, "--norc", "--noprofile", "-p", "-c", command]
+    return ["/bin/sh", "-c", command]
+
+
+async def run_command(
+    command: str,
+    *,
+    folder: Path,
+    environment: ChildEnvironment,
+    timeout_s: float,
+    abort: AbortSignal,
+    on_output: Callable[[str], None],
+) -> Finished:
+    """Run a line to its end, its time limit or the signal, whatever comes first.
+
+    Raises:
+        ToolError: `NOT_STARTED`.
+    """
+    run = uuid.uuid4().hex
+    output = Output()
+    guard = await anyio.to_thread.run_sync(lambda: _Guard(argv_of(command), folder, environment.of_run(run), run))
+    how: Literal["exited", "timeout", "aborted"] = "exited"
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_read, guard, output, on_output)
+            try:
+                with anyio.move_on_after(timeout_s) as limit, abort.guard():
+                    await guard.ended()
+            except Aborted:
+                how = "aborted"
+            if limit.cancelled_caught:
+                how = "timeout"
+            if how != "exited":
+                guard.let_go()
+                with anyio.CancelScope(shield=True), anyio.move_on_after(END_S):
+                    await guard.ended()
+            with anyio.move_on_after(DRAIN_S):
+                await guard.drained.wait()
+            tasks.cancel_scope.cancel()
+    finally:
+        guard.let_go()
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(guard.close)
+    report = guard.report
+    if "error" in report:
+        raise ToolError(f"the command cannot be started: {report['error']}", code="NOT_STARTED")
+    return Finished(
+        how=how,
+        code=report.get("code"),
+        output=output,
+        left=report.get("left", 0),
+        survivors=tuple(report.get("survivors", ())),
+    )
+
+
+async def _read(guard: _Guard, output: Output, on_output: Callable[[str], None]) -> None:
+    """Read what the command prints, and show it now and then."""
+    shown_at = 0.0
+    while (data := await guard.read()) is not None:
+        output.add(data)
+        now = time.monotonic()
+        if now - shown_at >= PROGRESS_S:
+            shown_at = now
+            on_output(output.recent)
+    guard.drained.set()
+
+
+class _Guard:
+    """The guard of one run: a process, its life line, what the command prints, and its report."""
+
+    def __init__(self, argv: Sequence[str], folder: Path, env: dict[str, str], run: str) -> None:
+        self.drained = anyio.Event()
+        self.report: dict[str, Any] = {}
+        self._marker = f"{MARKER}={run}"
+        self._told = b""
+        self._over = False
+        self._status, status = os.pipe()
+        command = [sys.executable, "-I", "-S", str(_GUARD), str(status), str(GRACE_S), self._marker, *argv]
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - the person or their rules have allowed it
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                cwd=folder,
+                env=env,
+                bufsize=0,
+                start_new_session=True,
+                pass_fds=(status,),
+            )
+        except OSError as error:
+            os.close(self._status)
+            raise ToolError(f"the command cannot be started: {error.strerror}", code="NOT_STARTED") from error
+        finally:
+            os.close(status)
+        assert self._process.stdin is not None  # noqa: S101 - for the type checker
+        assert self._process.stdout is not None  # noqa: S101
+        self._life_line, self._printed = self._process.stdin, self._process.stdout
+        self._output = self._printed.fileno()
+        os.set_blocking(self._output, False)
+        os.set_blocking(self._status, False)
+
+    async def read(self) -> bytes | None:
+        """More of what is printed; None at its end."""
+        while True:
+            await anyio.wait_readable(self._output)
+            with suppress(BlockingIOError):
+                return os.read(self._output, READ_BYTES) or None
+
+    async def ended(self) -> None:
+        """Wait until nothing runs any more, by the report or by the guard's death."""
+        while not self._over:
+            await anyio.wait_readable(self._status)
+            with suppress(BlockingIOError):
+                data = os.read(self._status, 4096)
+                self._told += data
+                self._over = not data
+
+    def let_go(self) -> None:
+        """Cut the life line: the guard ends all that runs."""
+        with suppress(OSError):
+            self._life_line.close()
+
+    def close(self) -> None:
+        """Wait for the guard, clean up after one that was killed, and give everything back. Blocks."""
+        try:
+            self._process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._told:
+            self.report = json.loads(self._told)
+        else:
+            sweep(self._marker)
+        self._printed.close()
+        os.close(self._status)
+
+
+def sweep(marker: str) -> None:
+    """End what carries a marker in its environment, where the system shows that: Linux."""
+    wanted = marker.encode()
+    for _ in range(50):
+        found = [pid for pid in _pids() if wanted in _environment_of(pid)]
+        if not found:
+            return
+        for pid in found:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
+
+
+def _pids() -> list[int]:
+    proc = Path("/proc")
+    return [int(entry.name) for entry in proc.iterdir() if entry.name.isdigit()] if proc.is_dir() else []
+
+
+def _environment_of(pid: int) -> list[bytes]:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return []

@@ -1,0 +1,98 @@
+"""Rules: which command lines may run unasked, as the user has written them down.
+
+A rule is a command with its words: `git status` allows exactly that; ` *` at its end allows any more words.
+
+Rules: every command of a line must be allowed; a line that is not understood never is; a program that would be found
+inside the workspace, or through a relative entry of PATH, is not the one that the user meant.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from pydantic import Field, field_validator
+
+from dsh_lsp.settings import SettingsModel
+from dsh_lsp.shell.scan import Command, scan
+
+ANY_MORE: Final = " *"
+_PREFIX: Final = "command:"
+
+
+class ShellSettings(SettingsModel):
+    """Commands: which run unasked, and how long one may take."""
+
+    allow: tuple[str, ...] = Field(default=(), strict=False)
+    timeout_seconds: float = Field(default=120.0, gt=0)
+
+    @field_validator("allow")
+    @classmethod
+    def _are_commands(cls, rules: tuple[str, ...]) -> tuple[str, ...]:
+        for rule in rules:
+            read_rule(rule)
+        return rules
+
+
+def read_rule(rule: str) -> tuple[Command, bool]:
+    """The words of a rule, and whether more may follow.
+
+    Raises:
+        ValueError: it is not one plain command.
+    """
+    more = rule.endswith(ANY_MORE)
+    script = scan(rule.removesuffix(ANY_MORE).strip())
+    if script is None or not script.plain:
+        raise ValueError(f"{rule!r} is not one plain command with its words, and no ` *` but at its end")
+    return script.commands[0], more
+
+
+def grant_key(command: str) -> str:
+    """What a person's permission for a line covers: that line."""
+    return _PREFIX + command
+
+
+class CommandRules:
+    """The rules in force; a later setting holds from the next line on."""
+
+    def __init__(self, root: Path, settings: ShellSettings, environ: Mapping[str, str] = os.environ) -> None:
+        self.settings = settings
+        self._root = root
+        self._environ = environ
+
+    def covered(self, keys: Iterable[str]) -> frozenset[str]:
+        """Those of some grant keys whose lines may run unasked. Blocks: programs are looked for."""
+        return frozenset(key for key in keys if key.startswith(_PREFIX) and self.allow(key.removeprefix(_PREFIX)))
+
+    def allow(self, command: str) -> bool:
+        """Whether a line may run unasked."""
+        if not self.settings.allow or (script := scan(command)) is None:
+            return False
+        rules = [read_rule(rule) for rule in self.settings.allow]
+        return all(
+            any(_matches(words, rule, more=more) for rule, more in rules) and not self._is_impostor(words[0])
+            for words in script.commands
+        )
+
+    def _is_impostor(self, program: str) -> bool:
+        """Whether a program's name would lead into the workspace; a path was written out by the user."""
+        if "/" in program:
+            return False
+        root = Path(os.path.realpath(self._root))
+        for entry in self._environ.get("PATH", os.defpath).split(os.pathsep):
+            if not Path(entry).is_absolute():  # also the empty one, which means the current directory
+                if shutil.which(program, path=str(root / entry)) is not None:
+                    return True
+                continue
+            found = shutil.which(program, path=entry)
+            if found is not None:
+                places = (Path(found), Path(os.path.realpath(found)))
+                return any(place == root or root in place.parents for place in places)
+        return False
+
+
+def _matches(words: Command, rule: Command, *, more: bool) -> bool:
+    return words[: len(rule)] == rule if more else words == rule

@@ -1,0 +1,284 @@
+"""Shell: real commands under the real guard: what the model reads of them, and that they end as a whole."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+import pytest
+
+from dsh_lsp.decisions import Allowed, ApprovalAsked, Refused
+from dsh_lsp.llm.scripted import call, say
+from dsh_lsp.plugins import approval
+from dsh_lsp.plugins.tools.shell import Shell
+from dsh_lsp.plugins.tools.write_file import WriteFile
+from dsh_lsp.shell.environment import ChildEnvironment
+from dsh_lsp.shell.guard import read_row
+from dsh_lsp.shell.rules import CommandRules, ShellSettings
+from dsh_lsp.workspace.copies import Copies
+from dsh_lsp.workspace.files import FileWorkspace, accept_all
+from dsh_lsp.workspace.port import OpenDocument
+from tests.support.headless_tools import answers, codes, errors, with_plugins
+from tests.support.loop import USER
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no commands on Windows yet")
+
+KEY = "sk-canary-0123456789abcdef"
+
+
+class Here:
+    """A workspace with a shell; `open` are documents that an editor holds."""
+
+    def __init__(self, root: Path, **settings: object) -> None:
+        self.root = root
+        self.open: dict[str, str] = {}
+        self.environ = {**os.environ, "DEEPSEEK_API_KEY": KEY, "COPY_OF_IT": KEY}
+        self.settings = ShellSettings(**settings)
+
+    def shell(self, h) -> Shell:
+        workspace = FileWorkspace(self.root, h.log, decide=accept_all, new_id=lambda: "id", copies=Copies(self.root))
+        workspace.open_documents = lambda: [  # type: ignore[method-assign]
+            OpenDocument(path=path, uri=(self.root / path).as_uri(), text=text) for path, text in self.open.items()
+        ]
+        rules = CommandRules(self.root, self.settings, self.environ)
+        return Shell(workspace, rules, ChildEnvironment({"DEEPSEEK_API_KEY"}, self.environ))
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Here:
+    root = tmp_path / "w"
+    root.mkdir()
+    (root / "a.txt").write_text("one\n")
+    return Here(root)
+
+
+async def run(here: Here, *commands: str, **more):
+    """The results of some commands."""
+    script = [*(call("shell", command=command, **more) for command in commands), say("ok")]
+    async with with_plugins(script) as w:
+        w.h.registry.register(here.shell(w.h))
+        with anyio.fail_after(20):
+            w.h.agent.followup(w.h.say("go"))
+            await w.h.agent.when_idle()
+        return answers(w.h), errors(w.h)
+
+
+async def test_output_of_both_kinds_the_exit_code_and_the_folder_are_told(here: Here) -> None:
+    texts, failed = await run(here, "echo out; echo err >&2; exit 3", "pwd", "true")
+    assert texts == ["out\nerr\n[exit code 3]", f"{here.root}\n[exit code 0]", "(no output)\n[exit code 0]"]
+    assert failed == [False, False, False], "a test that fails is a result, not a failure of the tool"
+
+
+async def test_what_the_command_did_to_files_is_found_and_told(here: Here) -> None:
+    here.open = {"a.txt": "one\n", "b.txt": "unsaved\n"}
+    (here.root / "gone.txt").write_text("x")
+    texts, _ = await run(here, "echo two >> a.txt; mkdir d; touch d/new.txt; rm gone.txt")
+    assert texts[0].splitlines()[1:] == [
+        "[exit code 0]",
+        "[created: d/new.txt]",
+        "[changed: a.txt]",
+        "[deleted: gone.txt]",
+        "[open in the editor, which may still hold the text from before: a.txt]",
+        "[the command did not see the unsaved text of: b.txt]",
+    ]
+
+
+async def test_no_input_no_terminal_and_no_stdout_of_ours(here: Here, capfd) -> None:
+    texts, _ = await run(here, "cat; tty; read x < /dev/tty; echo done")
+    assert "not a tty" in texts[0]
+    assert "done\n[exit code 0]" in texts[0]
+    assert capfd.readouterr().out == "", "standard output belongs to the protocol"
+
+
+async def test_fifty_megabytes_are_read_to_their_end_and_shown_by_both_ends(here: Here) -> None:
+    texts, _ = await run(here, "echo first; head -c 50000000 /dev/zero | tr '\\0' x; echo; echo last >&2")
+    assert texts[0].startswith("first\nxxx")
+    assert "last\n[exit code 0]" in texts[0]
+    assert "bytes left out" in texts[0]
+    assert len(texts[0]) < 40_000
+
+
+async def test_a_command_that_cannot_begin_says_so(here: Here) -> None:
+    texts, _ = await run(here, "no-such-command-anywhere", "echo '\N{DEGREE SIGN}'", "echo a\0b")
+    assert "exit code 127" in texts[0]
+    assert texts[1] == "°\n[exit code 0]"
+    assert "NUL" in texts[2]
+
+
+def alive(pids: list[int]) -> list[int]:
+    found = []
+    for pid in pids:
+        with suppress(OSError):
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+                found.append(pid)
+    return found
+
+
+STUBBORN = "trap '' TERM; echo $$ >> pids; while :; do sleep 1; done"
+
+
+async def test_at_its_limit_a_command_ends_with_all_its_children_and_what_it_said_is_kept(here: Here) -> None:
+    command = f'echo begun; (setsid sh -c "{STUBBORN.replace("$", chr(92) + "$")}" &); {STUBBORN}'
+    started = time.monotonic()
+    texts, failed = await run(here, command, timeout_seconds=1.0)
+    pids = [int(line) for line in (here.root / "pids").read_text().split()]
+    assert len(pids) == 2
+    assert alive(pids) == []
+    assert time.monotonic() - started < 6
+    assert texts[0].startswith("begun\n[timed out after 1 s; the command and all that it had started were ended]")
+    assert failed == [True]
+
+
+async def test_the_users_limit_is_the_most_that_a_call_may_take(here: Here) -> None:
+    here.settings = ShellSettings(timeout_seconds=0.3)
+    texts, _ = await run(here, "sleep 30", timeout_seconds=20.0)
+    assert "timed out after 0.3 s" in texts[0]
+
+
+async def test_what_is_left_in_the_background_ends_with_the_command(here: Here) -> None:
+    texts, _ = await run(here, "sleep 60 & echo $! > pids; echo ok")
+    assert texts[0].startswith("ok\n[exit code 0]\n[a process left in the background ended with the command]")
+    assert alive([int((here.root / "pids").read_text())]) == []
+
+
+async def test_a_guard_that_is_killed_takes_its_command_along(here: Here) -> None:
+    texts, _ = await run(here, "(setsid sleep 60 & echo $! > pids); echo $$ >> pids; kill -9 $PPID; sleep 60")
+    assert "ended from outside" in texts[0]
+    assert alive([int(line) for line in (here.root / "pids").read_text().split()]) == []
+
+
+async def test_a_cancel_ends_it_and_keeps_what_it_had_said(here: Here) -> None:
+    async with with_plugins([call("shell", command="echo begun; touch here; sleep 60")]) as w:
+        w.h.registry.register(here.shell(w.h))
+        said: list[str] = []
+        heard = anyio.Event()
+        w.h.agent.hooks.tools.progress.listen(lambda told: (said.append(told[1]), heard.set()))
+        w.h.agent.followup(w.h.say("go"))
+        with anyio.fail_after(10):
+            await heard.wait()
+        assert said[0] == "begun\n", "live output is shown"
+        w.h.agent.cancel(USER)
+        with anyio.fail_after(5):
+            await w.h.agent.when_idle()
+        assert codes(w.h) == ["ABORTED"]
+        assert "begun" in answers(w.h)[0]
+
+
+async def test_no_key_of_ours_reaches_a_child_or_comes_back(here: Here) -> None:
+    (here.root / ".env").write_text(f"KEY={KEY}\n")
+    texts, _ = await run(here, "env", "cat .env", "cat /proc/$PPID/environ | tr '\\0' ' '")
+    assert all(KEY not in text for text in texts)
+    assert "PATH=" in texts[0]
+    assert "COPY_OF_IT" not in texts[0]
+    assert texts[1].startswith("KEY=[key left out]")
+
+
+async def test_an_exported_function_does_not_stand_in_for_a_program(here: Here) -> None:
+    here.environ |= {"BASH_FUNC_ls%%": "() { echo impostor; }", "BASH_ENV": "/no/such"}
+    texts, _ = await run(here, "ls; ls")
+    assert "impostor" not in texts[0]
+
+
+# -- permission --------------------------------------------------------------------------------------------------
+
+
+async def asked_for(here: Here, command: str, *, mode="ask", answer=None):
+    """What a person is asked for a command, and the result."""
+    seen: list[ApprovalAsked] = []
+
+    async def person(request, call_next):
+        seen.append(request.asked)
+        return answer or Refused(kind="rejected")
+
+    async with with_plugins([call("shell", command=command), say("ok")], mode=mode) as w:
+        w.context.get(CommandRules).settings = here.settings
+        w.context.mount(approval, None)
+        w.h.registry.register(here.shell(w.h))
+        w.h.agent.hooks.tools.approval.listen(person)
+        w.h.agent.followup(w.h.say("go"))
+        with anyio.fail_after(10):
+            await w.h.agent.when_idle()
+        return seen, answers(w.h)[0]
+
+
+async def test_a_rule_of_the_users_answers_and_all_else_is_asked_for(here: Here) -> None:
+    here.settings = ShellSettings(allow=("echo *",))
+    asked, text = await asked_for(here, "echo yes")
+    assert (asked, text) == ([], "yes\n[exit code 0]")
+    asked, text = await asked_for(here, "echo yes; touch x\u202e")
+    assert [effect.detail for effect in asked[0].effects] == ["echo yes; touch x\\u202e"]
+    assert "the user rejected" in text
+    assert not list(here.root.glob("x*"))
+
+
+@pytest.mark.parametrize("mode", ["read-only", "plan"])
+async def test_no_rule_runs_a_command_where_nothing_may_run(here: Here, mode) -> None:
+    here.settings = ShellSettings(allow=("echo *",))
+    asked, text = await asked_for(here, "echo yes", mode=mode)
+    assert asked == []
+    assert f"in {mode} mode" in text
+
+
+async def test_who_allows_it_is_told_what_the_command_will_not_see(here: Here) -> None:
+    here.open = {"a.txt": "one\n", "b.txt": "unsaved\n"}
+    asked, text = await asked_for(here, "cat b.txt", answer=Allowed(kind="allowedOnce"))
+    assert asked[0].unsaved == ((here.root / "b.txt").as_uri(),)
+    assert "did not see the unsaved text of: b.txt" in text
+
+
+def test_in_auto_edit_an_agent_that_writes_settings_is_asked_and_gains_nothing(here: Here) -> None:
+    asked: list[ApprovalAsked] = []
+
+    async def story() -> None:  # a path is followed in the loop
+        async def person(request, call_next):
+            asked.append(request.asked)
+            return (
+                Allowed(kind="allowedOnce") if request.asked.tool_name == "write_file" else Refused(kind="rejected")
+            )
+
+        settings = {"path": ".vscode/settings.json", "content": '{"dsh.shell.allow": ["touch *"]}'}
+        script = [call("write_file", **settings), call("shell", command="touch x"), say("ok")]
+        async with with_plugins(script, mode="auto-edit") as w:
+            w.context.mount(approval, None)
+            shell = here.shell(w.h)
+            w.h.registry.register(shell)
+            w.h.registry.register(WriteFile(shell._workspace))
+            w.h.agent.hooks.tools.approval.listen(person)
+            w.h.agent.followup(w.h.say("go"))
+            with anyio.fail_after(10):
+                await w.h.agent.when_idle()
+
+    anyio.run(story)
+    assert (here.root / ".vscode" / "settings.json").exists()
+    kinds = [[effect.kind for effect in one.effects] for one in asked]
+    assert kinds == [["rights"], ["command"]]
+    assert not (here.root / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        (b"  10     1    10 S    sleep 60 DSH_RUN=abc PATH=/bin", (10, 1, 10, True)),
+        (b"11 10 10 R+ sh -c echo DSH_RUN=abcd", (11, 10, 10, False)),
+        (b"12 10 10 Z <defunct>", None),
+        (b"garbage", None),
+    ],
+)
+def test_a_row_of_the_process_list_is_read_where_there_is_no_proc(row: bytes, found: object) -> None:
+    assert read_row(row, b"DSH_RUN=abc") == found
+
+
+async def test_commands_do_not_overlap(here: Here) -> None:
+    script = [
+        call("shell", id="a", command="sleep 0.2; echo a >> log") + call("shell", id="b", command="echo b >> log")
+    ]
+    async with with_plugins([*script, say("ok")]) as w:
+        w.h.registry.register(here.shell(w.h))
+        w.h.agent.followup(w.h.say("go"))
+        with anyio.fail_after(10):
+            await w.h.agent.when_idle()
+    assert (here.root / "log").read_text() == "a\nb\n"

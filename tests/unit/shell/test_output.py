@@ -1,0 +1,44 @@
+"""Output: head and tail of whatever is printed, as text."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dsh_lsp.shell.output import HEAD_BYTES, TAIL_BYTES, Output
+
+
+def printed(*pieces: bytes) -> Output:
+    output = Output()
+    for piece in pieces:
+        output.add(piece)
+    return output
+
+
+def test_a_small_output_is_whole_and_a_large_one_keeps_both_ends() -> None:
+    assert printed(b"a\r\n", b"b").text == "a\nb"
+    whole = b"begin" + b"x" * 1_000_000 + b"end"
+    output = printed(*(whole[at : at + 65_536] for at in range(0, len(whole), 65_536)))
+    assert output.size == len(whole)
+    assert output.text.startswith("beginxxx")
+    assert output.text.endswith("xxxend")
+    assert f"[... {len(whole) - HEAD_BYTES - TAIL_BYTES} bytes left out ...]" in output.text
+    assert len(output.text) < HEAD_BYTES + TAIL_BYTES + 100
+
+
+def test_what_is_no_text_is_replaced_and_colours_are_left_out() -> None:
+    assert printed(b"\xff\x00ok \x1b[31mred\x1b[0m\x1b]0;title\x07").text == "\ufffd\ufffdok red"
+
+
+def test_the_last_lines_are_shown_while_it_runs() -> None:
+    output = printed(*(f"line {n}\n".encode() for n in range(1_000)))
+    assert output.recent.startswith("line ")
+    assert output.recent.endswith("line 999\n")
+
+
+@given(st.lists(st.binary(max_size=30_000), max_size=6))
+def test_any_bytes_in_any_pieces_give_the_same_bounded_text(pieces: list[bytes]) -> None:
+    output, at_once = printed(*pieces), printed(b"".join(pieces))
+    assert output.text == at_once.text
+    assert len(output.text) <= HEAD_BYTES + TAIL_BYTES + 100
+    assert len(output.recent) <= 2_048

@@ -1,0 +1,68 @@
+"""Rules: what the user wrote down, and nothing that only looks like it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from dsh_lsp.shell.rules import CommandRules, ShellSettings, grant_key
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "",
+        "*",
+        " *",
+        "git; ls",
+        "git $x",
+        "git * status",
+        "git*",
+        "A=1 git",
+        "git && ls",
+        "git 2>&1",
+        "time git",
+    ],
+)
+def test_a_rule_that_is_no_plain_command_is_a_problem_of_the_settings(rule: str) -> None:
+    with pytest.raises(ValidationError, match="one plain command"):
+        ShellSettings(allow=(rule,))
+
+
+def program(folder: Path, name: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text("#!/bin/sh\n")
+    (folder / name).chmod(0o755)
+
+
+def rules(root: Path, path: str) -> CommandRules:
+    return CommandRules(root, ShellSettings(allow=("tool *",)), {"PATH": path})
+
+
+def test_a_program_inside_the_workspace_is_not_the_one_that_the_rule_means(tmp_path: Path) -> None:
+    root, outside = tmp_path / "w", tmp_path / "bin"
+    program(root / "node_modules" / ".bin", "tool")
+    program(outside, "tool")
+    inside = str(root / "node_modules" / ".bin")
+    assert rules(root, f"{outside}:{inside}").allow("tool x")
+    assert not rules(root, f"{inside}:{outside}").allow("tool x")
+    assert not rules(root, f"node_modules/.bin:{outside}").allow("tool x")
+    program(root, "tool")
+    assert not rules(root, f":{outside}").allow("tool x"), "an empty entry is the current directory"
+
+
+def test_a_link_into_the_workspace_is_inside(tmp_path: Path) -> None:
+    root, outside = tmp_path / "w", tmp_path / "bin"
+    program(root, "tool")
+    outside.mkdir()
+    (outside / "tool").symlink_to(root / "tool")
+    assert not rules(root, str(outside)).allow("tool")
+
+
+def test_a_later_setting_holds_at_once_and_covers_the_line_that_was_asked_for(tmp_path: Path) -> None:
+    here = CommandRules(tmp_path, ShellSettings())
+    assert not here.covered([grant_key("make")])
+    here.settings = ShellSettings(allow=("make",))
+    assert here.covered([grant_key("make"), "make", grant_key("make x")]) == {grant_key("make")}
