@@ -27,8 +27,10 @@ from dsh_lsp.llm.adapter import Adapter, Llm
 from dsh_lsp.messages import CallConfig
 from dsh_lsp.plugin import Context
 from dsh_lsp.plugin_host import PluginEntry, PluginHost
-from dsh_lsp.plugins import approval, limits, persona, repeat, spill, timeout, toolbox
+from dsh_lsp.plugins import approval, limits, persona, repeat, retry, spill, timeout, toolbox
 from dsh_lsp.plugins.limits import Settings as LimitSettings
+from dsh_lsp.plugins.retry import RetryWait
+from dsh_lsp.plugins.retry import Settings as RetrySettings
 from dsh_lsp.session.loading import load_session
 from dsh_lsp.session.log import SessionHeader, SessionLog, wall_clock_ms
 from dsh_lsp.session.store import SessionStore, claim_session, session_lock, state_directory
@@ -70,6 +72,7 @@ class Settings(SettingsModel):
     model: ModelSettings = ModelSettings()
     mode: Literal["read-only", "ask", "plan"] = "ask"
     limits: LimitSettings = LimitSettings()
+    retry: RetrySettings = RetrySettings()
     edits: EditSettings = EditSettings()
     max_parallel_tool_calls: int = Field(default=10, ge=1)
     sessions: SessionSettings = SessionSettings()
@@ -109,6 +112,10 @@ class Session:
         """Put all on disk, let others have the session, undo what was registered; the agent rests by now."""
         await self.store.close()
         self.context.scope.close()
+
+    def end_retry_wait(self) -> bool:
+        """Let the next try of a failed model call begin at once; False if none is waited for."""
+        return self.context.get(RetryWait).end()
 
     def check_ready(self) -> None:
         """Refuse input that no model could answer.
@@ -261,6 +268,7 @@ def open_session(
         (timeout, None),
         (repeat, None),
         (limits, settings.limits),
+        (retry, settings.retry),
         (spill, None),
     ):
         context.mount(plugin, plugin_settings)

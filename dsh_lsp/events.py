@@ -31,6 +31,7 @@ from dsh_lsp.messages import (
     ToolSpec,
     UserMessage,
 )
+from dsh_lsp.upkeep import RetryPlanned, RetryStarted
 from dsh_lsp.wire import JsonObject, Wire, decode, encode
 
 # -- turns and steps -----------------------------------------------------------------------------------------
@@ -257,6 +258,8 @@ EventData: TypeAlias = (
     | ApprovalDecided
     | PermissionPreset
     | SessionTitle
+    | RetryPlanned
+    | RetryStarted
     | PluginEvent
 )
 
@@ -281,11 +284,13 @@ TAGS: dict[type[EventData], str] = {
     ApprovalDecided: "approval/decided",
     PermissionPreset: "permission/preset",
     SessionTitle: "session/title",
+    RetryPlanned: "llm/retry",
+    RetryStarted: "llm/retry-started",
 }
 CLASSES: dict[str, type[EventData]] = {tag: cls for cls, tag in TAGS.items()}
 
 SURFACE: frozenset[type[EventData]] = frozenset({UserMessage, AssistantMessageLogged, ToolResult})
-IGNORABLE: frozenset[type[EventData]] = frozenset({AssistantAttempt})
+IGNORABLE: frozenset[type[EventData]] = frozenset({AssistantAttempt, RetryPlanned, RetryStarted})
 
 SeqRange = tuple[int, int]
 

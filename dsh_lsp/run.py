@@ -28,6 +28,7 @@ from dsh_lsp.compose import Session, Settings, build_adapter, open_session
 from dsh_lsp.decisions import HunkDecided, ReviewDecided, ReviewOpened
 from dsh_lsp.errors import ConfigError, DshError, error_chain
 from dsh_lsp.events import (
+    AssistantAttempt,
     AssistantChunk,
     AssistantMessageLogged,
     Ended,
@@ -47,6 +48,7 @@ from dsh_lsp.session.log import SessionLog
 from dsh_lsp.settings import read_settings
 from dsh_lsp.tools.cards import call_card
 from dsh_lsp.tools.registry import ToolRegistry
+from dsh_lsp.upkeep import RetryPlanned
 from dsh_lsp.wire import JsonObject, dump_bytes, encode, loads
 from dsh_lsp.workspace.files import FileWorkspace
 
@@ -295,21 +297,30 @@ class Page:
         self._screen = screen
         self._tools = tools
         self._streamed = ""
+        self._shown = False  # whether anything of the running call stands on the screen
         self._paths: dict[str, str] = {}  # by hunk
 
     def stream(self, frame: StreamFrame) -> None:
         """Show more of an answer."""
         if frame.kind != "toolArguments":
             self._screen.stream(frame.kind, frame.text)
+            self._shown = True
             self._streamed += frame.text if frame.kind == "text" else ""
 
     def show(self, event: LogEvent) -> None:
         """Show an event that matters to a reader."""
         match event.data:
             case AssistantMessageLogged(message=message):
-                streamed, self._streamed = self._streamed, ""
+                streamed, self._streamed, self._shown = self._streamed, "", False
                 if message.text != streamed and message.text.startswith(streamed):
                     self._screen.stream("text", message.text[len(streamed) :])
+            case AssistantAttempt():
+                if self._shown:
+                    self._screen.trouble("that answer broke off and does not count")
+                self._streamed, self._shown = "", False
+            case RetryPlanned(failure=failure, delay_ms=delay_ms, retry=retry, max_retries=most):
+                self._screen.trouble(failure.message)
+                self._screen.note(f"Trying again in {delay_ms / 1000:.1f} s ({retry} of {most}).", "dim")
             case ToolCall() as call:
                 self._screen.tool(call_card(self._tools, call).title)
             case ToolResult(message=message):

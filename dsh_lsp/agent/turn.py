@@ -210,6 +210,7 @@ class Turn:
                 provider=header.config.provider,
                 failure=result,
                 signal=self.signal,
+                key_changed=prepared.key_changed(),
             )
             answer = await parts.hooks.request_error(failed, _no_recovery)
             self.signal.check()

@@ -29,13 +29,14 @@ class PreparedCall:
 
     `defaulted` names the fields of `config` that the adapter filled in. `stream` yields chunks and ends with
     exactly one `Finish`, whatever happens: a provider's failure is a `Finish`, not an exception. Only
-    cancellation and bugs leave it as exceptions.
+    cancellation and bugs leave it as exceptions. `key_changed` says whether the next call would go with another key.
     """
 
     config: CallConfig
     stream: Callable[[ModelRequest], AsyncIterator[Chunk]]
     defaulted: frozenset[str] = frozenset()
     context_window: int | None = None
+    key_changed: Callable[[], bool] = lambda: False
 
 
 class Adapter(Protocol):

@@ -31,6 +31,7 @@ from dsh_lsp.llm.failures import (
     report_of_body,
     request_id,
     retry_after_ms,
+    should_retry,
     without_key,
 )
 from dsh_lsp.messages import Chunk
@@ -211,6 +212,7 @@ class ChatClient:
             status=failure.status,
             provider_retry_after_ms=retry_after_ms(response.headers),
             request_id=request_id(response.headers),
+            should_retry=should_retry(response.headers),
         )
 
     async def _open_client(self) -> httpx.AsyncClient:

@@ -180,6 +180,11 @@ def retry_after_ms(headers: Mapping[str, str], *, now: datetime | None = None) -
     return None
 
 
+def should_retry(headers: Mapping[str, str]) -> bool | None:
+    """Read whether the provider itself advises another try; most say nothing."""
+    return {"true": True, "false": False}.get(headers.get("x-should-retry", "").strip().lower())
+
+
 def request_id(headers: Mapping[str, str]) -> str | None:
     """Find the provider's name for the request."""
     names = ("x-request-id", "request-id", "x-deepseek-request-id", "x-ds-trace-id")
