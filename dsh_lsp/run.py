@@ -24,7 +24,7 @@ from anyio.abc import TaskGroup
 from dsh_lsp.abort import Cause
 from dsh_lsp.agent.driver import new_id
 from dsh_lsp.agent.hooks import AgentHooks, StreamFrame
-from dsh_lsp.compose import Session, Settings, build_adapter, open_session
+from dsh_lsp.compose import Session, Settings, open_session
 from dsh_lsp.decisions import HunkDecided, ReviewDecided, ReviewOpened
 from dsh_lsp.errors import ConfigError, DshError, error_chain
 from dsh_lsp.events import (
@@ -40,8 +40,9 @@ from dsh_lsp.events import (
     TurnEnd,
     encode_event,
 )
-from dsh_lsp.llm.adapter import Adapter, Llm
+from dsh_lsp.llm.adapter import Llm
 from dsh_lsp.messages import ToolResultBlock
+from dsh_lsp.providers import build_models
 from dsh_lsp.questions import Lines, Questions
 from dsh_lsp.screen import Screen
 from dsh_lsp.session.log import SessionLog
@@ -117,8 +118,6 @@ def choose_settings(options: RunOptions) -> Settings:
         except (OSError, ValueError) as error:
             raise ConfigError(f"the settings cannot be read: {error}", code="BAD_SETTING") from error
     chosen = {"provider": options.provider, "name": options.model}
-    if options.provider == "demo" and options.model is None:
-        chosen["name"] = "demo"
     parts: dict[str, JsonObject] = {
         "model": {key: value for key, value in chosen.items() if value is not None},
         "sessions": {"directory": str(options.sessions.absolute())} if options.sessions is not None else {},
@@ -154,20 +153,18 @@ class _Run:
         Raises:
             DshError: it could not begin, or the log could not be written.
         """
-        adapter = build_adapter(self._settings.model)
+        llm = build_models(self._settings.model)
         failure: DshError | None = None  # a task group would wrap it
         code = FAILED
         try:
             async with anyio.create_task_group() as tasks:
                 try:
-                    code = await self._play(self._open(adapter, tasks))
+                    code = await self._play(self._open(llm, tasks))
                 except DshError as error:
                     failure = error
                 tasks.cancel_scope.cancel()
         finally:
-            close = getattr(adapter, "aclose", None)
-            if close is not None:
-                await close()
+            await llm.aclose()
         if failure is not None:
             raise failure
         return code
@@ -187,9 +184,7 @@ class _Run:
                 if len(session.log):  # what was refused at once leaves no file
                     await session.close()
 
-    def _open(self, adapter: Adapter, tasks: TaskGroup) -> Session:
-        llm = Llm()
-        llm.register(adapter)
+    def _open(self, llm: Llm, tasks: TaskGroup) -> Session:
         hooks = AgentHooks()
         hooks.tools.approval.listen(self._questions.approve)
         hooks.error.listen(lambda failed: setattr(self, "_error", failed.error))

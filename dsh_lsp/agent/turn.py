@@ -227,6 +227,9 @@ class Turn:
                 "no model to ask: set model.provider and model.name, or return both from agent/request",
                 code="NO_MODEL",
             )
+        if self.parts.llm.pending(config.provider):
+            with self.signal.guard():
+                await self.parts.llm.warm(config.provider)
         try:
             return self.parts.llm.prepare_call(config)
         except LlmError as error:
