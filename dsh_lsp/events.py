@@ -33,6 +33,7 @@ from dsh_lsp.messages import (
     ToolSpec,
     UserMessage,
 )
+from dsh_lsp.upkeep import RetryPlanned, RetryStarted
 from dsh_lsp.wire import JsonObject, Wire, decode, encode
 
 # -- turns and steps -----------------------------------------------------------------------------------------
@@ -261,6 +262,8 @@ EventData: TypeAlias = (
     | QuestionAnswered
     | PermissionPreset
     | SessionTitle
+    | RetryPlanned
+    | RetryStarted
     | PluginEvent
 )
 
@@ -287,11 +290,13 @@ TAGS: dict[type[EventData], str] = {
     QuestionAnswered: "question/answered",
     PermissionPreset: "permission/preset",
     SessionTitle: "session/title",
+    RetryPlanned: "llm/retry",
+    RetryStarted: "llm/retry-started",
 }
 CLASSES: dict[str, type[EventData]] = {tag: cls for cls, tag in TAGS.items()}
 
 SURFACE: frozenset[type[EventData]] = frozenset({UserMessage, AssistantMessageLogged, ToolResult})
-IGNORABLE: frozenset[type[EventData]] = frozenset({AssistantAttempt})
+IGNORABLE: frozenset[type[EventData]] = frozenset({AssistantAttempt, RetryPlanned, RetryStarted})
 
 SeqRange = tuple[int, int]
 

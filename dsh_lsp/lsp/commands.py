@@ -141,8 +141,10 @@ async def cancel(runtime: Runtime, args: Cancel) -> JsonObject:
 
 
 async def retry(runtime: Runtime, args: OfSession) -> JsonObject:
-    """Run again what a failed or cancelled turn still owes."""
+    """End the wait for the next try, or run again what a failed or cancelled turn still owes."""
     live = runtime.sessions.get(args.session)
+    if live.session.end_retry_wait():
+        return {}
     live.session.check_ready()
     try:
         live.session.agent.retry()

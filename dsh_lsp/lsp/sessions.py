@@ -23,7 +23,6 @@ from dsh_lsp.compose import (
     Session,
     Settings,
     Stored,
-    build_adapter,
     new_log,
     open_session,
     resume_log,
@@ -42,6 +41,7 @@ from dsh_lsp.lsp.questions import QuestionDesk
 from dsh_lsp.lsp.review import Reviews
 from dsh_lsp.lsp.workspace import EditorWorkspace
 from dsh_lsp.plugin_host import PluginReport
+from dsh_lsp.providers import build_models
 from dsh_lsp.session.catalog import Catalog
 from dsh_lsp.session.export import to_jsonl, to_markdown
 from dsh_lsp.session.fork import fork_events
@@ -202,6 +202,8 @@ class Sessions:
         async with anyio.create_task_group() as closing:
             for live in self.all():
                 closing.start_soon(self._close, live)
+        if self._llm is not None:
+            await self._llm.aclose()
 
     async def _close(self, live: LiveSession) -> None:
         await live.session.agent.dispose(grace_s=DISPOSE_GRACE_S)
@@ -299,9 +301,9 @@ class Sessions:
 
     def _models(self) -> Llm:
         if self._llm is None:
-            llm = Llm()
-            llm.register(build_adapter(self._settings.model))
-            self._llm = llm
+            self._llm = build_models(self._settings.model)
+            self._llm.adapter(self._settings.model.provider)  # what is wrong with the settings is told now
+            self._tasks.start_soon(self._llm.warm, self._settings.model.provider)
         return self._llm
 
 

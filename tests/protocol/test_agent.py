@@ -412,7 +412,8 @@ async def test_a_server_that_cannot_be_reached_is_named(project) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}"
-        async with fake_editor(project, model_url=url) as editor:
+        options = {"model": {"baseUrl": url}, "retry": {"maxRetries": 0}}
+        async with fake_editor(project, options=options) as editor:
             done = await editor.command("dsh.followup", {"text": "Hello?", "wait": True})
             assert done["reason"]["error"]["code"] == "TRANSPORT"
             assert url.removeprefix("http://") in done["reason"]["error"]["message"]
