@@ -7,8 +7,9 @@ answer; nothing here waits for ever but what a person decides.
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from pydantic import ValidationError
 
@@ -33,6 +34,13 @@ NOT_MODAL = ("visual studio code", "vscode", "vscodium", "code-server", "code - 
 # Observed (stock Neovim 0.11): every message makes it ask for a key, which swallows what its user is typing. Such a
 # client is told by its log, its progress and its diagnostics.
 PROMPTS_ON_MESSAGES = frozenset({"neovim"})
+
+
+# Observed (eglot 1.9): it refuses an edit with an error that names the version which its buffer has by now, and tells
+# of that change only when its user has paused.
+SAYS_STALE = re.compile(r"\bversion\b", re.IGNORECASE)
+
+ApplyReply = Literal["applied", "refused", "stale"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +128,9 @@ class Editor:
         self.profile = profile
         self._wire = wire
 
-    async def apply_edit(self, label: str, edit: JsonObject, *, timeout_s: float | None = APPLY_TIMEOUT_S) -> bool:
+    async def apply_edit(
+        self, label: str, edit: JsonObject, *, timeout_s: float | None = APPLY_TIMEOUT_S
+    ) -> ApplyReply:
         """Ask the client to apply a workspace edit; what it says is a hint, not the truth."""
         try:
             reply = await self._wire.request(
@@ -128,8 +138,10 @@ class Editor:
             )
         except EditorError as error:
             log.info("applyEdit: %s", error)
-            return error.code == "EDITOR_TIMEOUT"  # silence proves nothing: wait for the document
-        return isinstance(reply, dict) and reply.get("applied") is True
+            if error.code == "EDITOR_TIMEOUT":
+                return "applied"  # silence proves nothing: wait for the document
+            return "stale" if SAYS_STALE.search(str(error)) else "refused"
+        return "applied" if isinstance(reply, dict) and reply.get("applied") is True else "refused"
 
     async def save(self, uri: str) -> bool | None:
         """Ask the client to save a document; None when it does not offer that."""

@@ -62,21 +62,22 @@ class Scripted:
 
 
 @pytest.mark.parametrize(
-    ("answer", "applied"),
+    ("answer", "reply"),
     [
-        ({"applied": True}, True),
-        ({"applied": False}, False),
-        ({"applied": "yes"}, False),
-        (None, False),
-        ([], False),
-        (EditorError("no", code="EDITOR_REFUSED"), False),
-        (EditorError("late", code="EDITOR_TIMEOUT"), True),
+        ({"applied": True}, "applied"),
+        ({"applied": False}, "refused"),
+        ({"applied": "yes"}, "refused"),
+        (None, "refused"),
+        ([], "refused"),
+        (EditorError("no", code="EDITOR_REFUSED"), "refused"),
+        (EditorError("Edits on ‘a.py’ require version 0, you have 17", code="EDITOR_REFUSED"), "stale"),
+        (EditorError("late", code="EDITOR_TIMEOUT"), "applied"),
     ],
-    ids=["yes", "no", "a word", "null", "a list", "refused", "silence: look at the document"],
+    ids=["yes", "no", "a word", "null", "a list", "refused", "its text is newer", "silence: look at the document"],
 )
-async def test_what_an_editor_says_of_an_edit(answer, applied) -> None:
+async def test_what_an_editor_says_of_an_edit(answer, reply) -> None:
     editor = Editor(Scripted(answer), ClientProfile())
-    assert await editor.apply_edit("label", {}) is applied
+    assert await editor.apply_edit("label", {}) == reply
 
 
 @pytest.mark.parametrize(
