@@ -6,6 +6,7 @@ answer; nothing here waits for ever but what a person decides.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from dataclasses import dataclass
@@ -20,10 +21,14 @@ from dsh_lsp.wire import JsonObject
 
 log = logging.getLogger(__name__)
 
-WARNING, INFO = 2, 3  # LSP's MessageType
+WARNING, INFO, LOG = 2, 3, 4  # LSP's MessageType
 
 APPLY_TIMEOUT_S = 10.0
 REQUEST_TIMEOUT_S = 5.0
+
+# Observed (Emacs 28's jsonrpc): what it reads together with an answer that it waits for, it looks at only when more
+# comes. An edit right behind the answer to its code action would lie there.
+NUDGES_S = (0.1, 1.0)
 
 # Observed (Kate 22.12): applies an edit although the document has moved on; so it is shown edits and sent none.
 APPLIES_STALE_EDITS = frozenset({"kate"})
@@ -133,9 +138,7 @@ class Editor:
     ) -> ApplyReply:
         """Ask the client to apply a workspace edit; what it says is a hint, not the truth."""
         try:
-            reply = await self._wire.request(
-                "workspace/applyEdit", {"label": label, "edit": edit}, timeout_s=timeout_s
-            )
+            reply = await self._ask("workspace/applyEdit", {"label": label, "edit": edit}, timeout_s=timeout_s)
         except EditorError as error:
             log.info("applyEdit: %s", error)
             if error.code == "EDITOR_TIMEOUT":
@@ -173,12 +176,25 @@ class Editor:
         """Raise the editor's own prompt; the title of the chosen button, None for no answer."""
         params = {"type": INFO, "message": text, "actions": [{"title": button} for button in buttons]}
         try:
-            reply = await self._wire.request("window/showMessageRequest", params, timeout_s=None)
+            reply = await self._ask("window/showMessageRequest", params, timeout_s=None)
         except EditorError as error:
             log.info("showMessageRequest: %s", error)
             return None
         title = reply.get("title") if isinstance(reply, dict) else None
         return title if title in buttons else None
+
+    async def _ask(self, method: str, params: JsonObject, *, timeout_s: float | None) -> Any:
+        """Make a request that may come right behind an answer of ours, and see to it that it is noticed."""
+        loop, stock = asyncio.get_running_loop(), self.profile.dsh is None
+        timers = [loop.call_later(after_s, self._nudge, method) for after_s in NUDGES_S if stock]
+        try:
+            return await self._wire.request(method, params, timeout_s=timeout_s)
+        finally:
+            for timer in timers:
+                timer.cancel()
+
+    def _nudge(self, method: str) -> None:
+        self._wire.notify("window/logMessage", {"type": LOG, "message": f"DSH: waits for the answer to {method}"})
 
     async def refresh_code_lenses(self) -> None:
         """Let the client ask for the code lenses again."""

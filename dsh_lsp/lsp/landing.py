@@ -21,6 +21,7 @@ from dsh_lsp.workspace.edits import Absent, Hunk, Landed, Touched, Verdict, foll
 from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Span
 
+TICK_S = 0.02  # a change that has just come: its editor tells of changes in pauses, and the next key may end this one
 QUIET_S = 0.2  # typing has paused: an edit sent now is not refused for being stale
 SETTLE_S = 1.0  # an edit answered for, but overtaken by typing, has arrived by then or never will
 CONFIRM_S = 10.0  # after that an edit that was answered for and never seen is unconfirmed
@@ -42,7 +43,9 @@ class Attempt:
 
 
 async def wait_for_quiet(documents: Documents, document: Document) -> None:
-    """Return in the tick after the next change, or when none has come for a moment."""
+    """Return in the tick after a change, this one or the next, or when none has come for a moment."""
+    if 0 <= anyio.current_time() - document.changed_at < TICK_S:
+        return
     changed = anyio.Event()
     dispose_listener = documents.changed.listen(lambda event: _note(event, document, changed))
     dispose_watch = documents.watch(document.key)

@@ -110,7 +110,7 @@ class Emacs:
     """One editor in a terminal."""
 
     def __init__(self, arguments: list[str], *, env: Mapping[str, str], folder: Path, door: Path) -> None:
-        assert PROGRAM is not None
+        assert PROGRAM is not None, "Emacs is not installed (Debian: emacs-nox elpa-eglot emacs-el elpa-lsp-mode)"
         self._terminal, terminal = pty.openpty()
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         self.process = subprocess.Popen(
@@ -220,19 +220,17 @@ class Emacs:
             assert (asked := self.prompt) is None, f"{asked} after {text[: number + 1]!r}"
         return text
 
-    def run_command(self, name: str, *answers: str) -> None:
-        """Type `M-x NAME`, then an answer to each of its questions."""
-        self.keys("\x1bx")
-        self._wait_for_prompt("M-x")
-        for written in (name, *answers):
+    def run_command(self, name: str, answer: str | None = None) -> None:
+        """Type `M-x NAME`, and the answer to what it asks."""
+        for opening, written in (("\x1bx", name), ("\r", answer)):
+            if written is None:
+                break
             asked = len(self.prompts())
-            self.keys(f"{written}\r")
-            if written is not answers[-1] if answers else False:
-                wait_for(lambda asked=asked: len(self.prompts()) > asked, f"a question after {written}")
-        wait_for(lambda: self.prompt is None, f"{name} has its answers")
-
-    def _wait_for_prompt(self, prompt: str) -> None:
-        wait_for(lambda: (self.prompt or "").startswith(prompt), f"the prompt {prompt}")
+            self.keys(opening)
+            wait_for(lambda asked=asked: len(self.prompts()) > asked, f"a question before {written}")  # type: ignore[misc]
+            self.keys(written)
+        self.keys("\r")
+        wait_for(lambda: self.prompt is None, f"{name} has its answer")
 
     # -- life and death --------------------------------------------------------------------------------------
 

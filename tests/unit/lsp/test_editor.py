@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,6 +79,37 @@ class Scripted:
 async def test_what_an_editor_says_of_an_edit(answer, reply) -> None:
     editor = Editor(Scripted(answer), ClientProfile())
     assert await editor.apply_edit("label", {}) == reply
+
+
+class Slow(Scripted):
+    """A connection that answers only when it has been told something."""
+
+    def __init__(self) -> None:
+        super().__init__({"applied": True})
+        self.told: list[tuple[str, Any]] = []
+        self._heard = anyio.Event()
+
+    async def request(self, method: str, params: Any, *, timeout_s: float | None) -> Any:
+        await self._heard.wait()
+        return self.answer
+
+    def notify(self, method: str, params: Any = None) -> None:
+        self.told.append((method, params["type"]))
+        self._heard.set()
+
+
+async def test_an_editor_that_has_not_looked_at_an_edit_is_told_something_harmless() -> None:
+    wire = Slow()
+    assert await Editor(wire, ClientProfile()).apply_edit("label", {}) == "applied"
+    assert wire.told == [("window/logMessage", 4)]
+
+
+async def test_an_editor_that_answers_at_once_is_told_nothing() -> None:
+    wire = Slow()
+    wire.notify("before", {"type": 0})
+    await Editor(wire, ClientProfile()).apply_edit("label", {})
+    await anyio.sleep(0.15)
+    assert wire.told == [("before", 0)]
 
 
 @pytest.mark.parametrize(
