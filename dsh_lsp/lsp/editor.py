@@ -6,12 +6,12 @@ answer; nothing here waits for ever but what a person decides.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+import anyio
 from pydantic import ValidationError
 
 from dsh_lsp.errors import EditorError
@@ -21,14 +21,17 @@ from dsh_lsp.wire import JsonObject
 
 log = logging.getLogger(__name__)
 
-WARNING, INFO, LOG = 2, 3, 4  # LSP's MessageType
+WARNING, INFO = 2, 3  # LSP's MessageType
 
 APPLY_TIMEOUT_S = 10.0
 REQUEST_TIMEOUT_S = 5.0
 
-# Observed (Emacs 28's jsonrpc): what it reads together with an answer that it waits for, it looks at only when more
-# comes. An edit right behind the answer to its code action would lie there.
-NUDGES_S = (0.1, 1.0)
+# Observed (Emacs 28: the jsonrpc of eglot, lsp-mode 8.0): what they read together with an answer for which they wait
+# is looked at only when more comes, or never. So an edit does not follow the answer to its code action at once, but
+# when the client has answered a request that is harmless to lose and to repeat.
+ANSWERED_S = 0.03
+ECHO_TIMEOUT_S = 0.25
+ECHOES = 8
 
 # Observed (Kate 22.12): applies an edit although the document has moved on; so it is shown edits and sent none.
 APPLIES_STALE_EDITS = frozenset({"kate"})
@@ -57,6 +60,7 @@ class ClientProfile:
     previews_edits: bool = False
     work_done_progress: bool = False
     code_lens_refresh: bool = False
+    configuration: bool = False
 
     @classmethod
     def from_initialize(cls, params: JsonObject) -> ClientProfile:
@@ -76,6 +80,7 @@ class ClientProfile:
             previews_edits="changeAnnotationSupport" in edit
             and failure_handling in ("transactional", "textOnlyTransactional"),
             work_done_progress=_dig(capabilities, "window").get("workDoneProgress") is True,
+            configuration=_dig(capabilities, "workspace").get("configuration") is True,
             code_lens_refresh=_dig(capabilities, "workspace", "codeLens").get("refreshSupport") is True,
         )
 
@@ -138,7 +143,9 @@ class Editor:
     ) -> ApplyReply:
         """Ask the client to apply a workspace edit; what it says is a hint, not the truth."""
         try:
-            reply = await self._ask("workspace/applyEdit", {"label": label, "edit": edit}, timeout_s=timeout_s)
+            reply = await self._wire.request(
+                "workspace/applyEdit", {"label": label, "edit": edit}, timeout_s=timeout_s
+            )
         except EditorError as error:
             log.info("applyEdit: %s", error)
             if error.code == "EDITOR_TIMEOUT":
@@ -174,27 +181,28 @@ class Editor:
 
     async def choose(self, text: str, buttons: list[str]) -> str | None:
         """Raise the editor's own prompt; the title of the chosen button, None for no answer."""
+        await self.caught_up()
         params = {"type": INFO, "message": text, "actions": [{"title": button} for button in buttons]}
         try:
-            reply = await self._ask("window/showMessageRequest", params, timeout_s=None)
+            reply = await self._wire.request("window/showMessageRequest", params, timeout_s=None)
         except EditorError as error:
             log.info("showMessageRequest: %s", error)
             return None
         title = reply.get("title") if isinstance(reply, dict) else None
         return title if title in buttons else None
 
-    async def _ask(self, method: str, params: JsonObject, *, timeout_s: float | None) -> Any:
-        """Make a request that may come right behind an answer of ours, and see to it that it is noticed."""
-        loop, stock = asyncio.get_running_loop(), self.profile.dsh is None
-        timers = [loop.call_later(after_s, self._nudge, method) for after_s in NUDGES_S if stock]
-        try:
-            return await self._wire.request(method, params, timeout_s=timeout_s)
-        finally:
-            for timer in timers:
-                timer.cancel()
-
-    def _nudge(self, method: str) -> None:
-        self._wire.notify("window/logMessage", {"type": LOG, "message": f"DSH: waits for the answer to {method}"})
+    async def caught_up(self) -> None:
+        """Return when the client has looked at the answer that it was just given; then a request is safe to send."""
+        if self.profile.dsh is not None or not self.profile.configuration:
+            return
+        await anyio.sleep(ANSWERED_S)
+        for _ in range(ECHOES):
+            try:
+                await self._wire.request("workspace/configuration", {"items": []}, timeout_s=ECHO_TIMEOUT_S)
+            except EditorError as error:
+                if error.code == "EDITOR_TIMEOUT":
+                    continue
+            return
 
     async def refresh_code_lenses(self) -> None:
         """Let the client ask for the code lenses again."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,35 +80,33 @@ async def test_what_an_editor_says_of_an_edit(answer, reply) -> None:
     assert await editor.apply_edit("label", {}) == reply
 
 
-class Slow(Scripted):
-    """A connection that answers only when it has been told something."""
+class Losing(Scripted):
+    """A connection whose client loses the first requests."""
 
-    def __init__(self) -> None:
-        super().__init__({"applied": True})
-        self.told: list[tuple[str, Any]] = []
-        self._heard = anyio.Event()
+    def __init__(self, losses: int) -> None:
+        super().__init__([])
+        self.losses = losses
+        self.requests: list[str] = []
 
     async def request(self, method: str, params: Any, *, timeout_s: float | None) -> Any:
-        await self._heard.wait()
+        self.requests.append(method)
+        if len(self.requests) <= self.losses:
+            raise EditorError("late", code="EDITOR_TIMEOUT")
         return self.answer
 
-    def notify(self, method: str, params: Any = None) -> None:
-        self.told.append((method, params["type"]))
-        self._heard.set()
+
+@pytest.mark.parametrize(("losses", "asked"), [(0, 1), (2, 3), (99, 8)])
+async def test_a_client_is_asked_until_it_shows_that_it_has_caught_up_but_not_for_ever(losses, asked) -> None:
+    wire = Losing(losses)
+    await Editor(wire, ClientProfile(configuration=True)).caught_up()
+    assert wire.requests == ["workspace/configuration"] * asked
 
 
-async def test_an_editor_that_has_not_looked_at_an_edit_is_told_something_harmless() -> None:
-    wire = Slow()
-    assert await Editor(wire, ClientProfile()).apply_edit("label", {}) == "applied"
-    assert wire.told == [("window/logMessage", 4)]
-
-
-async def test_an_editor_that_answers_at_once_is_told_nothing() -> None:
-    wire = Slow()
-    wire.notify("before", {"type": 0})
-    await Editor(wire, ClientProfile()).apply_edit("label", {})
-    await anyio.sleep(0.15)
-    assert wire.told == [("before", 0)]
+@pytest.mark.parametrize("profile", [ClientProfile(), ClientProfile(configuration=True, dsh=ClientOffers())])
+async def test_a_client_that_could_not_answer_or_is_ours_is_not_asked_whether_it_has_caught_up(profile) -> None:
+    wire = Losing(0)
+    await Editor(wire, profile).caught_up()
+    assert wire.requests == []
 
 
 @pytest.mark.parametrize(
