@@ -157,6 +157,13 @@ class ReviewReject(OfSession):
     comment: str | None = None
 
 
+class Text(Arguments):
+    """Read a virtual document; `show` lets the editor show it, too."""
+
+    uri: str
+    show: bool = False
+
+
 class PluginsReload(Arguments):
     """Bring in a plugin again, or all of them."""
 

@@ -34,6 +34,7 @@ from dsh_lsp.lsp.arguments import (
     SessionNew,
     SessionOpen,
     SessionRename,
+    Text,
 )
 from dsh_lsp.messages import TextBlock, UserMessage
 from dsh_lsp.plugin_host import join_reports
@@ -286,6 +287,12 @@ async def review_reject(runtime: Runtime, args: ReviewReject) -> JsonObject:
     return {"left": reviews.reject(args.hunks, uri=args.uri, comment=args.comment)}
 
 
+async def text(runtime: Runtime, args: Text) -> JsonObject:
+    """Read a virtual document."""
+    read = runtime.virtual.show if args.show else runtime.virtual.text
+    return {"text": await read(args.uri)}
+
+
 async def plugins_reload(runtime: Runtime, args: PluginsReload) -> JsonObject:
     """Load plugins again from where they came."""
     return encode(
@@ -321,5 +328,6 @@ RUN: dict[str, Callable[[Runtime, Any], Awaitable[JsonObject]]] = {
     "dsh.review.list": review_list,
     "dsh.review.accept": review_accept,
     "dsh.review.reject": review_reject,
+    "dsh.text": text,
     "dsh.plugins.reload": plugins_reload,
 }

@@ -39,6 +39,9 @@ APPLIES_STALE_EDITS = frozenset({"kate"})
 # Their prompts wait in a corner until they are clicked. Any other client may be modal.
 NOT_MODAL = ("visual studio code", "vscode", "vscodium", "code-server", "code - oss", "cursor", "windsurf")
 
+# Observed (lsp-mode 8.0): asks for code actions as the cursor moves, in the same words as for its user.
+LOOKS_FOR_ACTIONS = frozenset({"emacs"})
+
 # Observed (stock Neovim 0.11): every message makes it ask for a key, which swallows what its user is typing. Such a
 # client is told by its log, its progress and its diagnostics.
 PROMPTS_ON_MESSAGES = frozenset({"neovim"})
@@ -61,6 +64,9 @@ class ClientProfile:
     work_done_progress: bool = False
     code_lens_refresh: bool = False
     configuration: bool = False
+    applies_edits: bool = True
+    shows_documents: bool = False
+    virtual_documents: bool = False
 
     @classmethod
     def from_initialize(cls, params: JsonObject) -> ClientProfile:
@@ -80,6 +86,9 @@ class ClientProfile:
             previews_edits="changeAnnotationSupport" in edit
             and failure_handling in ("transactional", "textOnlyTransactional"),
             work_done_progress=_dig(capabilities, "window").get("workDoneProgress") is True,
+            applies_edits=_dig(capabilities, "workspace").get("applyEdit") is True,
+            shows_documents=_dig(capabilities, "window", "showDocument").get("support") is True,
+            virtual_documents="textDocumentContent" in _dig(capabilities, "workspace"),
             configuration=_dig(capabilities, "workspace").get("configuration") is True,
             code_lens_refresh=_dig(capabilities, "workspace", "codeLens").get("refreshSupport") is True,
         )
@@ -102,7 +111,12 @@ class ClientProfile:
     @property
     def may_be_edited(self) -> bool:
         """Whether edits may be sent at all."""
-        return self.name.lower() not in APPLIES_STALE_EDITS
+        return self.applies_edits and self.name.lower() not in APPLIES_STALE_EDITS
+
+    @property
+    def looks_for_actions(self) -> bool:
+        """Whether the client asks for code actions by itself, and does not say when."""
+        return self.name.lower() in LOOKS_FOR_ACTIONS
 
     @property
     def may_be_told(self) -> bool:
@@ -187,9 +201,23 @@ class Editor:
             reply = await self._wire.request("window/showMessageRequest", params, timeout_s=None)
         except EditorError as error:
             log.info("showMessageRequest: %s", error)
+            if error.code == "EDITOR_REFUSED":
+                self.warn("DSH: this editor cannot ask a question; decide by code action, or by command")
             return None
         title = reply.get("title") if isinstance(reply, dict) else None
         return title if title in buttons else None
+
+    async def show_document(self, uri: str) -> bool:
+        """Ask the client to show a document, without taking the focus from where the user types; whether it did."""
+        if not self.profile.shows_documents:
+            return False
+        params = {"uri": uri, "takeFocus": False}
+        try:
+            reply = await self._wire.request("window/showDocument", params, timeout_s=REQUEST_TIMEOUT_S)
+        except EditorError as error:
+            log.info("showDocument: %s", error)
+            return False
+        return isinstance(reply, dict) and reply.get("success") is True
 
     async def caught_up(self) -> None:
         """Return when the client has looked at the answer that it was just given; then a request is safe to send."""

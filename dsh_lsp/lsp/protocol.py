@@ -15,6 +15,8 @@ REVIEW: Final = "dsh/review"
 SAVE: Final = "dsh/save"
 APPROVE: Final = "dsh/approve"
 
+SCHEME: Final = "dsh"  # of the URIs of virtual documents
+
 COMMANDS: Final[dict[str, str]] = {
     "dsh.followup": "Followup",
     "dsh.steer": "Say",
@@ -38,5 +40,6 @@ COMMANDS: Final[dict[str, str]] = {
     "dsh.review.list": "OfSession",
     "dsh.review.accept": "ReviewAccept",
     "dsh.review.reject": "ReviewReject",
+    "dsh.text": "Text",
     "dsh.plugins.reload": "PluginsReload",
 }

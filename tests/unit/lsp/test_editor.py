@@ -30,7 +30,7 @@ json = st.recursive(
 @given(st.dictionaries(st.sampled_from(["capabilities", "clientInfo"]), json))
 def test_any_capabilities_give_a_profile(params) -> None:
     profile = ClientProfile.from_initialize(params)
-    assert profile.may_be_edited
+    assert not profile.may_be_edited, "it did not say that it applies edits"
 
 
 def test_a_preview_needs_annotations_and_a_transaction() -> None:
@@ -44,7 +44,10 @@ def test_a_preview_needs_annotations_and_a_transaction() -> None:
 
 
 def test_an_editor_that_applies_stale_edits_is_sent_none() -> None:
-    assert not ClientProfile.from_initialize({"clientInfo": {"name": "Kate"}}).may_be_edited
+    capabilities = {"workspace": {"applyEdit": True}}
+    assert ClientProfile.from_initialize({"capabilities": capabilities}).may_be_edited
+    kate = {"clientInfo": {"name": "Kate"}, "capabilities": capabilities}
+    assert not ClientProfile.from_initialize(kate).may_be_edited
 
 
 class Scripted:
