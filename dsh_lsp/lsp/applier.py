@@ -75,6 +75,7 @@ class Applier:
 
     async def land(self, key: str) -> None:
         """Apply what is accepted of one document, until nothing accepted is left: changes of its text come first."""
+        await self._editor.caught_up()
         async with self._locks.setdefault(key, anyio.Lock()):
             attempts = 0
             while accepted := self._accepted(key):

@@ -32,6 +32,7 @@ from dsh_lsp.compose import (
 from dsh_lsp.errors import SessionError, failure_of
 from dsh_lsp.events import LogEvent, SessionTitle, TurnEnd
 from dsh_lsp.llm.adapter import Llm
+from dsh_lsp.lsp.answers import Answers
 from dsh_lsp.lsp.approvals import ApprovalDesk
 from dsh_lsp.lsp.documents import Documents
 from dsh_lsp.lsp.editor import Editor
@@ -278,6 +279,7 @@ class Sessions:
         for changed in (reviews.changed, approvals.changed, questions.changed):
             changed.listen(lambda _: feed.touch_status())
         if profile.dsh is None:  # a client of ours shows a failed turn where it shows the turn
+            session.log.appended.listen(Answers(self._editor).add)
             hooks.error.listen(lambda failed: self._editor.warn(f"DSH: {failure_of(failed.error).message}"))
         self._tell_of_plugins(session.plugins.report())
         session.plugins.reported.listen(self._tell_of_plugins)

