@@ -191,7 +191,7 @@ def test_lines_that_the_user_changed_meanwhile_are_a_conflict_and_stay_theirs(de
     go_to_hunk(desk)
     desk.emacs.type("  # mine", pause_s=uneven)
     result = desk.tool_result(2)
-    assert "calc.py: the user changed these lines meanwhile; the edit was not applied." in result
+    assert "calc.py: these lines were changed meanwhile; the edit was not applied." in result
     assert desk.emacs.text() == CALC.replace("a - b", "a - b  # mine")
     assert desk.pending() == []
     assert desk.on_disk("calc.py") == CALC

@@ -183,7 +183,7 @@ def test_lines_that_the_user_changed_meanwhile_are_a_conflict_and_stay_theirs(de
     neovim.keys("A  # mine<Esc>")
     result = desk.tool_result(2)
     theirs = CALC.replace("a - b", "a - b  # mine")
-    assert "calc.py: the user changed these lines meanwhile; the edit was not applied." in result
+    assert "calc.py: these lines were changed meanwhile; the edit was not applied." in result
     assert f"calc.py now reads:\n{theirs.split('# mine')[0]}" in result
     assert desk.wait_for_turns(1) == "done"
     assert neovim.text() == theirs
