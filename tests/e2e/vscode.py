@@ -269,6 +269,10 @@ class Window:
             raise ControlError(reply["error"], reply["code"], reply["data"])
         return reply["result"]
 
+    def is_active(self, extension: str) -> bool:
+        """Whether an extension has been activated."""
+        return bool(self.vscode("return vscode.extensions.getExtension(args[0])?.isActive ?? false", extension))
+
     def command(self, name: str, *args: Any) -> Any:
         """Run a command of the editor to its end."""
         return self.vscode("return await vscode.commands.executeCommand(args[0], ...args[1])", name, args)
