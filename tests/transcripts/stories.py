@@ -167,6 +167,46 @@ async def reload(root: Path, model: FakeModelServer) -> Told:
         return list(editor.events)
 
 
+async def question(root: Path, model: FakeModelServer) -> Told:
+    """Questions: with options, in one's own words, and one that a cancel takes away."""
+    ask = {"question": "Which of the two?", "options": ["the first", "the second"]}
+    model.script(
+        answer("", calls=[("ask", ask)]),
+        answer("", calls=[("ask", {"question": "And why?"})]),
+        answer("", calls=[("ask", ask)]),
+    )
+    async with editor_at(root, model) as editor:
+        await editor.command("dsh.followup", {"text": "Ask me."})
+        for number, words in enumerate(("the second", "Because."), 1):
+            asked = await editor.event("question/asked", number)
+            await editor.command("dsh.answer", {"question": asked["data"]["id"], "answer": words})
+        await editor.event("question/asked", 3)
+        await editor.command("dsh.cancel")
+        await editor.event("turn/end")
+        return list(editor.events)
+
+
+async def undo(root: Path, model: FakeModelServer) -> Told:
+    """Edits that land at once, one of them taken back; and a turn that is rewound, but for what was changed since."""
+    model.script(
+        answer("Both.", calls=[edit("a - b", "a + b"), edit("a + a", "2 * a")]),
+        answer("Done."),
+        answer("And a new one.", calls=[("write_file", {"path": "new.py", "content": "NEW = True\n"})]),
+        answer("Done."),
+    )
+    async with editor_at(root, model) as editor:
+        editor.open("calc.py")
+        await editor.command("dsh.mode.set", {"mode": "auto-edit"})
+        await editor.command("dsh.followup", {"text": "Mend both.", "wait": True})
+        await editor.command("dsh.review.reject", {"hunks": [editor.seen("edit/landed")[0]["data"]["hunk"]]})
+        await editor.event("edit/landed", 3)
+        await editor.command("dsh.followup", {"text": "More.", "wait": True})
+        for turn in (2, 1):
+            await editor.command("dsh.rewind", {"turn": turn})
+            await editor.event("rewind/done", 3 - turn)
+        return list(editor.events)
+
+
 STORIES: dict[str, Story] = {
     "conversation": conversation,
     "failure": failure,
@@ -175,4 +215,6 @@ STORIES: dict[str, Story] = {
     "cancelled-review": cancelled_review,
     "approval": approval,
     "reload": reload,
+    "question": question,
+    "undo": undo,
 }
