@@ -42,6 +42,7 @@ CHECKS = (
     Check("flood", (*PYTEST, FLOOD)),  # alone, since it measures
     Check("neovim", (*PYTEST, "tests/e2e/test_neovim.py")),
     Check("emacs", (*PYTEST, "-n", "2", *EMACS), long=True, needs="emacs"),
+    Check("vscode stock", (*PYTEST, "tests/e2e/test_vscode_stock.py"), long=True),
     Check(
         "long properties",
         (*PYTEST, "tests/unit", "tests/contract", "tests/protocol/test_fuzz.py", "--timeout", "900", "-n", "2"),

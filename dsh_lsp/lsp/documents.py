@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import anyio
 from pygls import uris
 
 from dsh_lsp.abort import Disposer
@@ -24,6 +25,8 @@ from dsh_lsp.workspace.rope import Place, Rope
 from dsh_lsp.workspace.text import Change, Span
 
 Encoding = Literal["utf-8", "utf-16", "utf-32"]
+
+PAUSE_S = 2.0  # no key for so long: nobody is typing
 
 
 def path_of(uri: str) -> Path | None:
@@ -173,6 +176,15 @@ class Documents:
 
     def __iter__(self) -> Iterator[Document]:
         return iter(list(self._open.values()))
+
+    async def wait_until_nobody_types(self) -> None:
+        """Return when no document has changed for a while: what takes the focus then takes no keystroke."""
+        while True:
+            last = max((document.changed_at for document in self), default=float("-inf"))
+            left = last + PAUSE_S - anyio.current_time()
+            if left <= 0:
+                return
+            await anyio.sleep(left)
 
     def open(self, uri: str, version: int, text: str) -> None:
         """Take a didOpen; opening again replaces what was known."""
