@@ -142,15 +142,31 @@ class DocumentChanged:
 
 
 class Documents:
-    """All open documents of a client."""
+    r"""All open documents of a client.
 
-    def __init__(self, encoding: Encoding = "utf-16") -> None:
+    `line_ends_apart`: it may keep the line ends of a file apart from its text and tell of `\n` alone, as Emacs does.
+    """
+
+    def __init__(self, encoding: Encoding = "utf-16", *, line_ends_apart: bool = False) -> None:
         self.encoding: Encoding = encoding
+        self._line_ends_apart = line_ends_apart
         self.changed: Emit[DocumentChanged] = Emit("document changed")
         self.opened: Emit[Document] = Emit("document opened")
         self.closed: Emit[Document] = Emit("document closed")
         self._open: dict[str, Document] = {}
         self._watched: Counter[str] = Counter()
+
+    def is_saved(self, held: str, saved: str | None) -> bool:
+        """Whether a file holds the text that the editor holds."""
+        if held == saved:
+            return True
+        return (
+            self._line_ends_apart
+            and saved is not None
+            and "\r" not in held
+            and held.count("\n") == saved.count("\r\n")
+            and held == saved.replace("\r\n", "\n")
+        )
 
     def watch(self, key: str) -> Disposer:
         """Tell `changed` of a document's changes; those of documents that nobody watches are only applied."""

@@ -50,7 +50,7 @@ class EditorWorkspace:
             path=name,
             rope=rope,
             version=version,
-            dirty=saved != str(rope),
+            dirty=not self._documents.is_saved(str(rope), saved),
             unconfirmed=self._reviews.is_unconfirmed(document.key),
         )
 

@@ -1,4 +1,4 @@
-"""Editor pages: they name commands and actions that exist, their blocks are well formed, and they say what was tried."""
+"""Editor pages: they name what exists, their blocks are well formed, and they say what was tried."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def test_the_command_asks_about_lines_and_shows_the_answer_without_taking_a_key(
     desk.model.script(answer("It subtracts."))
     desk.neovim.keys(":2Dsh followup What is wrong?<CR>")
     asked = desk.sent_messages(1)[-1]["content"]
-    assert asked.endswith("What is wrong?\n\nFrom calc.py, lines 2-3:\n```\n    return a - b\n\n```")
+    assert asked.endswith("What is wrong?\n\nFrom calc.py, lines 2-2:\n```\n    return a - b\n\n```")
     assert "It subtracts." in wait_for(lambda: desk.neovim.lua(FLOATING), "the answer is shown")
     assert desk.neovim.mode() == {"mode": "n", "blocking": False}
     desk.neovim.keys("x")
