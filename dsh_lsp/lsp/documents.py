@@ -21,7 +21,7 @@ from dsh_lsp.abort import Disposer
 from dsh_lsp.decisions import Position, Range
 from dsh_lsp.hooks import Emit
 from dsh_lsp.workspace.rope import Place, Rope
-from dsh_lsp.workspace.text import Change, Span
+from dsh_lsp.workspace.text import Change, Span, is_saved
 
 Encoding = Literal["utf-8", "utf-16", "utf-32"]
 
@@ -149,7 +149,7 @@ class Documents:
 
     def __init__(self, encoding: Encoding = "utf-16", *, line_ends_apart: bool = False) -> None:
         self.encoding: Encoding = encoding
-        self._line_ends_apart = line_ends_apart
+        self.line_ends_apart = line_ends_apart
         self.changed: Emit[DocumentChanged] = Emit("document changed")
         self.opened: Emit[Document] = Emit("document opened")
         self.closed: Emit[Document] = Emit("document closed")
@@ -158,15 +158,7 @@ class Documents:
 
     def is_saved(self, held: str, saved: str | None) -> bool:
         """Whether a file holds the text that the editor holds."""
-        if held == saved:
-            return True
-        return (
-            self._line_ends_apart
-            and saved is not None
-            and "\r" not in held
-            and held.count("\n") == saved.count("\r\n")
-            and held == saved.replace("\r\n", "\n")
-        )
+        return is_saved(held, saved, line_ends_apart=self.line_ends_apart)
 
     def watch(self, key: str) -> Disposer:
         """Tell `changed` of a document's changes; those of documents that nobody watches are only applied."""

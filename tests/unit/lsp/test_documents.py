@@ -120,19 +120,3 @@ def test_only_watched_documents_tell_of_their_changes() -> None:
     dispose()
     documents.change("untitled:1", 4, [{"text": "d"}])
     assert seen == [("b", "c", "c")]
-
-
-@pytest.mark.parametrize(
-    ("held", "saved", "apart", "same"),
-    [
-        ("a\n", "a\n", False, True),
-        ("a\n", "b\n", True, False),
-        ("a\n", None, True, False),
-        ("a\nb\n", "a\r\nb\r\n", True, True),
-        ("a\nb\n", "a\r\nb\r\n", False, False),
-        ("a\nb\n", "a\r\nb\n", True, False),
-        ("a\r\nb\n", "a\r\nb\r\n", True, False),
-    ],
-)
-def test_an_editor_that_keeps_line_ends_apart_holds_what_is_saved(held, saved, apart, same) -> None:
-    assert Documents(line_ends_apart=apart).is_saved(held, saved) is same
