@@ -40,7 +40,7 @@ CHECKS = (
     Check("unit", (*PYTEST, "-n", "2", "tests/unit", "tests/contract", "tests/architecture")),
     Check("protocol", (*PYTEST, "-n", "4", "tests/protocol", "--ignore", FLOOD)),
     Check("flood", (*PYTEST, FLOOD)),  # alone, since it measures
-    Check("neovim", (*PYTEST, "tests/e2e/test_neovim.py")),
+    Check("neovim", (*PYTEST, "tests/e2e/test_neovim.py", "tests/e2e/test_neovim_page.py")),
     Check("emacs", (*PYTEST, "-n", "2", *EMACS), long=True, needs="emacs"),
     Check("vscode stock", (*PYTEST, "tests/e2e/test_vscode_stock.py"), long=True),
     Check(

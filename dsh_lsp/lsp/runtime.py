@@ -32,9 +32,9 @@ class Runtime:
 
     def __init__(self, initialize: JsonObject, *, wire: Wire, tasks: TaskGroup, encoding: Encoding) -> None:
         settings, self._problems = read_settings(Settings, initialize.get("initializationOptions"))
-        self.documents = Documents(encoding)
         self._tasks = tasks
         self.editor = Editor(wire, ClientProfile.from_initialize(initialize))
+        self.documents = Documents(encoding, line_ends_apart=self.editor.profile.dsh is None)
         self._root = root_of(initialize)
         self.sessions = Sessions(
             settings=settings,

@@ -70,7 +70,8 @@ class WholeFiles:
             ToolError: nothing was done.
         """
         document = self._documents.at(prepared.path)
-        if document is not None and await anyio.to_thread.run_sync(text_on_disk, prepared.path) != document.text:
+        saved = await anyio.to_thread.run_sync(text_on_disk, prepared.path) if document is not None else None
+        if document is not None and not self._documents.is_saved(document.text, saved):
             raise ToolError("the editor holds text of it that is not saved", code="DIRTY")
         if prepared.new_path is not None and self._documents.at(prepared.new_path) is not None:
             raise ToolError("the new name is open in the editor", code="EXISTS")

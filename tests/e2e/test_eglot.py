@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from tests.support.model_server import Reply, answer
 
 START, END = "\x1b<", "\x1b>"
 TO_HUNK = f"{START}\x13return\r\x05"  # the end of the line that the search finds
-UNDO = "\x1f"
+SAVE, UNDO = "\x18\x13", "\x1f"
 KEYS = "# y n 1 2 3 a b yes no q <go on> "
 TELLS_S = 0.5  # the pause after which eglot tells of what was typed
 
@@ -95,6 +96,24 @@ def test_the_model_reads_unsaved_text_and_an_accepted_edit_joins_it(desk: EmacsD
     assert emacs.text() == MENDED + "# not saved yet"
     assert emacs.modified
     assert desk.on_disk("calc.py") == CALC
+
+
+def test_a_code_action_explains_the_line_and_the_echo_area_has_the_answer(desk: EmacsDesk) -> None:
+    desk.model.script(answer("It subtracts.\n\nAt length."))
+    go_to_hunk(desk)
+    desk.emacs.keys("\x01")  # the start of the line
+    act(desk, "DSH: Explain this")
+    assert "From calc.py, lines 2-2:\n```\n    return a - b\n" in desk.sent_messages(1)[-1]["content"]
+    wait_for(lambda: "DSH: It subtracts." in desk.emacs.messages(), "the answer is told")
+
+
+def test_the_conversation_lies_where_the_user_is_told(desk: EmacsDesk) -> None:
+    desk.model.script(answer("It subtracts."))
+    desk.run("dsh.followup", text="Why?", wait=True)
+    act(desk, "DSH: Show the conversation")
+    told = re.compile(r"it is in (.*\.md)$", re.MULTILINE)
+    [path] = wait_for(lambda: told.findall(desk.emacs.messages()), "the user is told")
+    assert "It subtracts." in Path(path).read_text()
 
 
 def test_without_a_key_the_variable_is_named_and_the_server_lives_on(tmp_path: Path) -> None:
@@ -215,6 +234,22 @@ def test_edits_of_several_files_land_each_where_it_belongs(desk: EmacsDesk) -> N
     assert desk.on_disk("closed.py") == "z = 9\n"
     assert not any(name.endswith("closed.py") for name in emacs.files())
     assert emacs.prompts() == ["Find file: ", "M-x "], "no other question was asked"
+
+
+def test_a_file_with_the_line_ends_of_dos_is_saved_until_its_user_types_and_keeps_them(desk: EmacsDesk) -> None:
+    dos = desk.root / "dos.py"
+    dos.write_bytes(b"a = 1\r\nb = 2\r\n")
+    visit(desk, "dos.py")
+    desk.model.script(
+        answer("", calls=[("read_file", {"path": "dos.py"})]), edits(("dos.py", "b = 2", "b = 3")), DONE
+    )
+    desk.run("dsh.followup", text="Mend it.")
+    desk.wait_for_review()
+    assert "unsaved" not in desk.tool_result(2)
+    desk.emacs.run_command("dsh-accept-all")
+    assert "not saved: the user's editor does not let the agent save" in desk.tool_result(3)
+    desk.emacs.keys(SAVE)
+    wait_for(lambda: dos.read_bytes() == b"a = 1\r\nb = 3\r\n", "it is saved with its line ends")
 
 
 def test_a_buffer_that_is_killed_while_its_edit_waits_leaves_the_edit_to_the_file(desk: EmacsDesk) -> None:

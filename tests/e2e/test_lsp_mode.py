@@ -61,6 +61,18 @@ def test_a_question_is_asked_in_the_minibuffer_and_its_answer_comes_beside_the_t
     assert asked.endswith("What is wrong here?\n\nFrom calc.py:\n```\n    return a - b\n\n```")
 
 
+def test_a_code_action_explains_the_region_and_no_count_of_actions_follows_the_cursor(desk: EmacsDesk) -> None:
+    desk.model.script(answer("It subtracts."))
+    go_to_hunk(desk)
+    desk.emacs.value("(lsp-modeline--check-code-actions)")
+    desk.run("dsh.status")  # what was asked before is answered by now
+    assert not desk.emacs.value("lsp-modeline--code-actions-string")
+    desk.emacs.keys(f"{START}\x0e\x00\x0e")  # the second line is the region
+    act(desk, "DSH: Explain this")
+    assert "From calc.py, lines 2-2:\n```\n    return a - b\n" in desk.sent_messages(1)[-1]["content"]
+    wait_for(lambda: "DSH: It subtracts." in desk.emacs.messages(), "the answer is told")
+
+
 def test_what_waits_is_shown_and_a_code_action_lands_it_beside_unsaved_text(desk: EmacsDesk) -> None:
     emacs = desk.emacs
     emacs.keys(f"{END}# not saved yet")

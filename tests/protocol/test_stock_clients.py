@@ -48,7 +48,7 @@ async def test_a_place_is_explained_by_code_action_and_the_answer_is_told(projec
         await editor.choose("calc.py", 1, "DSH: Explain this")
         await editor.event("turn/end")
         words = model.requests[0].body["messages"][-1]["content"]
-        assert words.endswith("From calc.py, lines 2-3:\n```\n    return a - b\n\n```")
+        assert words.endswith("From calc.py, lines 2-2:\n```\n    return a - b\n\n```")
         await editor.until(lambda: "DSH: It subtracts." in editor.messages)
 
 
