@@ -33,7 +33,7 @@ from dsh_lsp.session.loading import load_session
 from dsh_lsp.session.log import SessionHeader, SessionLog, wall_clock_ms
 from dsh_lsp.session.store import SessionStore, claim_session, session_lock, state_directory
 from dsh_lsp.session.summary import Summary, SummaryFold
-from dsh_lsp.settings import SettingsModel
+from dsh_lsp.settings import Live, SettingsModel, raises_rights
 from dsh_lsp.shell.environment import ChildEnvironment
 from dsh_lsp.shell.rules import CommandRules, ShellSettings
 from dsh_lsp.tools.approvals import Approvals
@@ -51,8 +51,8 @@ class ModelSettings(SettingsModel):
     name: str = Field(default="deepseek-flash", min_length=1)
     reasoning_effort: Literal["off", "low", "high", "max"] | None = None
     max_tokens: int | None = Field(default=None, gt=0)
-    base_url: str | None = None
-    api_key_env: str | None = Field(default=None, min_length=1)
+    base_url: str | None = Field(default=None, json_schema_extra=raises_rights(None))
+    api_key_env: str | None = Field(default=None, min_length=1, json_schema_extra=raises_rights(None))
 
 
 class EditSettings(SettingsModel):
@@ -64,7 +64,7 @@ class EditSettings(SettingsModel):
 class SessionSettings(SettingsModel):
     """Where sessions live."""
 
-    directory: str | None = None
+    directory: str | None = Field(default=None, json_schema_extra=raises_rights(None))
 
 
 class Settings(SettingsModel):
@@ -72,14 +72,14 @@ class Settings(SettingsModel):
 
     event_token: str | int | None = None
     model: ModelSettings = ModelSettings()
-    mode: Literal["read-only", "ask", "plan"] = "ask"
+    mode: Literal["read-only", "ask", "plan"] = Field(default="ask", json_schema_extra=raises_rights("read-only"))
     limits: LimitSettings = LimitSettings()
     edits: EditSettings = EditSettings()
     max_parallel_tool_calls: int = Field(default=10, ge=1)
     shell: ShellSettings = ShellSettings()
     sessions: SessionSettings = SessionSettings()
-    workspace_trusted: bool = True
-    plugins: list[PluginEntry] = Field(default_factory=list)
+    workspace_trusted: bool = Field(default=True, json_schema_extra=raises_rights(False))
+    plugins: list[PluginEntry] = Field(default_factory=list, json_schema_extra=raises_rights([]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,11 +103,20 @@ class Session:
     context: Context
     modes: Modes
     plugins: PluginHost
+    limits: Live[LimitSettings]
 
     @property
     def id(self) -> str:
         """The session's id."""
         return self.log.header.id
+
+    def configure(self, settings: Settings) -> None:
+        """Take settings that changed; those of a new session's beginning are of no concern to this one."""
+        self.context.get(CommandRules).settings = settings.shell
+        self.limits.value = settings.limits
+        self.modes.trusted = settings.workspace_trusted
+        if not settings.workspace_trusted:
+            self.plugins.distrust()
 
     async def on_disk(self) -> None:
         """Wait until all that was appended is on disk; a cancel takes back nothing, so it does not tear the wait.
@@ -267,7 +276,8 @@ def open_session(
             barrier=store.flush,
         )
     )
-    modes = Modes(log, settings.mode)
+    modes = Modes(log, settings.mode, trusted=settings.workspace_trusted)
+    live_limits = Live(settings.limits)
     context.provide(AgentHooks, hooks)
     context.provide(SessionLog, log)
     context.provide(Llm, llm)
@@ -285,7 +295,7 @@ def open_session(
         (timeout, None),
         (diagnostics, None),
         (repeat, None),
-        (limits, settings.limits),
+        (limits, live_limits),
         (spill, None),
     ):
         context.mount(plugin, plugin_settings)
@@ -309,4 +319,5 @@ def open_session(
         context=context,
         plugins=plugins,
         modes=modes,
+        limits=live_limits,
     )

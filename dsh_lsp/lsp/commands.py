@@ -253,7 +253,10 @@ async def session_export(runtime: Runtime, args: SessionExport) -> JsonObject:
 async def mode_set(runtime: Runtime, args: ModeSet) -> JsonObject:
     """Say what the agent may do without asking."""
     live = runtime.sessions.get(args.session)
-    live.session.modes.set(args.mode)
+    try:
+        live.session.modes.set(args.mode)
+    except UsageError as error:  # the user can mend it: by trusting the workspace
+        raise SessionError(str(error), code=error.code) from error
     await live.session.on_disk()
     live.feed.touch_status()
     return {"mode": live.session.modes.current}

@@ -49,6 +49,8 @@ class ClientProfile:
     previews_edits: bool = False
     work_done_progress: bool = False
     code_lens_refresh: bool = False
+    configures: bool = False
+    tells_of_configuration: bool = False
 
     @classmethod
     def from_initialize(cls, params: JsonObject) -> ClientProfile:
@@ -69,6 +71,11 @@ class ClientProfile:
             and failure_handling in ("transactional", "textOnlyTransactional"),
             work_done_progress=_dig(capabilities, "window").get("workDoneProgress") is True,
             code_lens_refresh=_dig(capabilities, "workspace", "codeLens").get("refreshSupport") is True,
+            configures=_dig(capabilities, "workspace").get("configuration") is True,
+            tells_of_configuration=_dig(capabilities, "workspace", "didChangeConfiguration").get(
+                "dynamicRegistration"
+            )
+            is True,
         )
 
     @property
@@ -195,6 +202,33 @@ class Editor:
             return None
         title = reply.get("title") if isinstance(reply, dict) else None
         return title if title in buttons else None
+
+    async def configuration(self, section: str) -> Any | None:
+        """Ask for a section of the client's settings; None where it has none, or does not answer."""
+        try:
+            reply = await self._wire.request(
+                "workspace/configuration", {"items": [{"section": section}]}, timeout_s=REQUEST_TIMEOUT_S
+            )
+        except EditorError as error:
+            log.info("workspace/configuration: %s", error)
+            return None
+        return reply[0] if isinstance(reply, list) and reply else None
+
+    async def watch_configuration(self) -> None:
+        """Have the client tell when its settings change, where it wants to be asked for that."""
+        if not self.profile.tells_of_configuration:
+            return
+        registration = {
+            "id": "dsh-configuration",
+            "method": "workspace/didChangeConfiguration",
+            "registerOptions": {"section": "dsh"},
+        }
+        try:
+            await self._wire.request(
+                "client/registerCapability", {"registrations": [registration]}, timeout_s=REQUEST_TIMEOUT_S
+            )
+        except EditorError as error:
+            log.info("client/registerCapability: %s", error)
 
     async def refresh_code_lenses(self) -> None:
         """Let the client ask for the code lenses again."""

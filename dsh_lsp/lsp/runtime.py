@@ -5,21 +5,22 @@ from __future__ import annotations
 import logging
 import os
 from pathlib import Path
+from typing import Any
 
 from anyio.abc import TaskGroup
 from lsprotocol import types
 
-from dsh_lsp.compose import Settings
 from dsh_lsp.lsp import actions
 from dsh_lsp.lsp.arguments import Say, read_arguments
 from dsh_lsp.lsp.commands import RUN, USER
+from dsh_lsp.lsp.configuration import SECTION, Configuration
 from dsh_lsp.lsp.context import with_context
 from dsh_lsp.lsp.documents import Documents, Encoding, path_of
 from dsh_lsp.lsp.editor import ClientProfile, Editor
 from dsh_lsp.lsp.feed import Wire
 from dsh_lsp.lsp.sessions import LiveSession, Sessions
 from dsh_lsp.messages import UserMessage
-from dsh_lsp.settings import read_settings
+from dsh_lsp.settings import Problem
 from dsh_lsp.wire import JsonObject
 
 log = logging.getLogger(__name__)
@@ -29,12 +30,14 @@ class Runtime:
     """What stands behind one connection."""
 
     def __init__(self, initialize: JsonObject, *, wire: Wire, tasks: TaskGroup, encoding: Encoding) -> None:
-        settings, self._problems = read_settings(Settings, initialize.get("initializationOptions"))
+        profile = ClientProfile.from_initialize(initialize)
+        self._configuration = Configuration(initialize.get("initializationOptions"), vouches=profile.dsh is not None)
         self.documents = Documents(encoding)
-        self._editor = Editor(wire, ClientProfile.from_initialize(initialize))
+        self._editor = Editor(wire, profile)
+        self._tasks = tasks
         self._root = root_of(initialize)
         self.sessions = Sessions(
-            settings=settings,
+            settings=self._configuration.settings,
             root=self._root,
             documents=self.documents,
             editor=self._editor,
@@ -46,10 +49,32 @@ class Runtime:
         """Tell the user what is wrong with their settings, and whether their server is too old for its client."""
         if self._editor.profile.newer_protocol:
             self._editor.warn("DSH: the editor's side is newer than the server; pip install --upgrade dsh-lsp")
-        for problem in self._problems:
+        self._tell_of(self._configuration.problems)
+        if self._editor.profile.configures:
+            self._tasks.start_soon(self._editor.watch_configuration)
+            self._tasks.start_soon(self._pull_configuration)
+
+    def configuration_changed(self, pushed: Any) -> None:
+        """Take settings that changed; a client that can be asked is asked for them."""
+        if self._editor.profile.configures:
+            self._tasks.start_soon(self._pull_configuration)
+        elif isinstance(pushed, dict) and SECTION in pushed:
+            self._configure(pushed[SECTION])
+
+    async def _pull_configuration(self) -> None:
+        answer = await self._editor.configuration(SECTION)
+        if answer is not None:
+            self._configure(answer)
+
+    def _configure(self, section: Any) -> None:
+        self._tell_of(self._configuration.update(section))
+        self.sessions.configure(self._configuration.settings)
+
+    def _tell_of(self, problems: list[Problem]) -> None:
+        for problem in problems:
             log.warning("setting %s", problem)
             if not problem.unknown:
-                self._editor.warn(f"DSH: setting {problem}; the default is used")
+                self._editor.warn(f"DSH: setting {problem}; it is not used")
 
     async def run_command(self, name: str, argument: JsonObject) -> JsonObject:
         """Check the argument and run the command."""

@@ -98,6 +98,14 @@ class Sessions:
         self._current: LiveSession | None = None
         self._opening = anyio.Lock()
 
+    def configure(self, settings: Settings) -> None:
+        """Take settings that changed: for the sessions that are live, and for those to come."""
+        self._settings = settings
+        for live in self.all():
+            live.session.configure(settings)
+            live.reviews.saves = settings.edits.save
+            live.feed.touch_status()
+
     # -- finding ---------------------------------------------------------------------------------------------
 
     def get(self, session: str | None) -> LiveSession:
