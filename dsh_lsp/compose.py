@@ -21,13 +21,14 @@ from dsh_lsp.agent.modes import Modes
 from dsh_lsp.agent.prompt import SystemPrompt
 from dsh_lsp.agent.request import AgentOptions
 from dsh_lsp.agent.snapshot import RuntimeContext
+from dsh_lsp.decisions import Mode
 from dsh_lsp.errors import ConfigError, LlmError
 from dsh_lsp.events import LogEvent, RequestHeaderLogged
 from dsh_lsp.llm.adapter import Adapter, Llm
 from dsh_lsp.messages import CallConfig
 from dsh_lsp.plugin import Context
 from dsh_lsp.plugin_host import PluginEntry, PluginHost
-from dsh_lsp.plugins import approval, diagnostics, limits, persona, repeat, spill, timeout, toolbox
+from dsh_lsp.plugins import approval, diagnostics, limits, persona, repeat, spill, timeout, toolbox, undone
 from dsh_lsp.plugins.limits import Settings as LimitSettings
 from dsh_lsp.session.loading import load_session
 from dsh_lsp.session.log import SessionHeader, SessionLog, wall_clock_ms
@@ -40,6 +41,7 @@ from dsh_lsp.tools.approvals import Approvals
 from dsh_lsp.tools.questions import Questions
 from dsh_lsp.tools.registry import ToolRegistry
 from dsh_lsp.tools.spills import Spills
+from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.language import LanguageServers, NoLanguageServers
 from dsh_lsp.workspace.port import Workspace
 
@@ -72,7 +74,7 @@ class Settings(SettingsModel):
 
     event_token: str | int | None = None
     model: ModelSettings = ModelSettings()
-    mode: Literal["read-only", "ask", "plan"] = Field(default="ask", json_schema_extra=raises_rights("read-only"))
+    mode: Mode = Field(default="ask", json_schema_extra=raises_rights("read-only"))
     limits: LimitSettings = LimitSettings()
     edits: EditSettings = EditSettings()
     max_parallel_tool_calls: int = Field(default=10, ge=1)
@@ -247,7 +249,7 @@ def open_session(
     llm: Llm,
     hooks: AgentHooks,
     tasks: TaskGroup,
-    ports_of: Callable[[SessionLog], Ports],
+    ports_of: Callable[[SessionLog, Copies], Ports],
     stored: Stored | None = None,
 ) -> Session:
     """Build a session's runtime over its log, or over that of a new session."""
@@ -258,7 +260,7 @@ def open_session(
     prompt.define("cwd", str(root))
     context.provide(ToolRegistry, registry)
     context.provide(SystemPrompt, prompt)
-    ports = ports_of(log)
+    ports = ports_of(log, Copies(store.path.with_suffix(".copies")))
     context.provide(Workspace, ports.workspace)
     context.provide(CommandRules, CommandRules(root, settings.shell))
     context.provide(ChildEnvironment, ChildEnvironment(key_variables(settings)))
@@ -297,6 +299,7 @@ def open_session(
         (repeat, None),
         (limits, live_limits),
         (spill, None),
+        (undone, None),
     ):
         context.mount(plugin, plugin_settings)
     plugins = PluginHost(

@@ -35,22 +35,33 @@ class Range(Wire):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewHunk(Wire):
-    """One change that a person decides on; `range` is in the version that the proposal names."""
+    """One change that a person decides on; `range` is in the version that the proposal names.
+
+    `undoes` names the hunk that it takes back: the person decided on that already, and nothing waits.
+    """
 
     id: str
     range: Range
     old_text: str
     new_text: str
+    undoes: str | None = None
+
+
+FileKind = Literal["edit", "create", "rename", "delete"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewFile(Wire):
-    """The hunks of one file; `version` is the editor's, absent for a file that is not open."""
+    """The hunks of one file; `version` is the editor's, absent for a file that is not open.
+
+    A file that is created, renamed (to `new_uri`) or deleted has one hunk.
+    """
 
     uri: str
-    kind: Literal["edit", "create"]
+    kind: FileKind
     hunks: tuple[ReviewHunk, ...]
     version: int | None = None
+    new_uri: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +95,11 @@ class ReviewDecided(Wire):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditLanded(Wire):
-    """An edit was seen in the document; `range` is where `after` stands now."""
+    """An edit was seen in the document; `range` is where `after` stands now.
+
+    `above` and `below` are the lines beside it, by which it is found again in a later life. `copy` names the bytes of
+    a deleted file, kept beside the log.
+    """
 
     proposal: str
     hunk: str
@@ -93,6 +108,11 @@ class EditLanded(Wire):
     before: str
     after: str
     version: int | None = None
+    kind: FileKind = "edit"
+    new_uri: str | None = None
+    copy: str | None = None
+    above: str | None = None
+    below: str | None = None
 
 
 # -- approvals -----------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from typing import Final
 
 import anyio
 
-from dsh_lsp.decisions import Allowed, ApprovalOutcome, Refused
+from dsh_lsp.decisions import Allowed, ApprovalOutcome, FileKind, Refused
 from dsh_lsp.screen import Screen
 from dsh_lsp.tools.approvals import ApprovalRequest
 from dsh_lsp.tools.cards import words_of
@@ -87,6 +87,9 @@ class Lines:
         return await done
 
 
+WHAT: dict[FileKind, str] = {"edit": "an edit", "create": "a new file", "rename": "a rename", "delete": "a deletion"}
+
+
 class Questions:
     """Asks on a screen and reads the answers; `accepts_edits` answers for all edits."""
 
@@ -108,7 +111,7 @@ class Questions:
     async def decide(self, question: HunkQuestion) -> Choice:
         """Show a change and ask whether it is wanted."""
         async with self._turns:
-            what = {"edit": "an edit", "create": "a new file"}[question.kind]
+            what = WHAT[question.kind] + (f" to {question.new_path}" if question.new_path else "")
             part = f", {question.number} of {question.count}" if question.count > 1 else ""
             after = applied(question.text, [question.hunk])
             self._screen.diff(question.path, str(question.text), str(after), state=f"{what}{part}")

@@ -48,6 +48,7 @@ from dsh_lsp.settings import read_settings
 from dsh_lsp.tools.cards import call_card
 from dsh_lsp.tools.registry import ToolRegistry
 from dsh_lsp.wire import JsonObject, dump_bytes, encode, loads
+from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.files import FileWorkspace
 
 FAILED: Final = 1
@@ -194,8 +195,10 @@ class _Run:
         hooks.error.listen(lambda failed: setattr(self, "_error", failed.error))
         root = Path(os.path.realpath(self._options.directory))
 
-        def ports_of(log: SessionLog) -> Ports:
-            return Ports(workspace=FileWorkspace(root, log, decide=self._questions.decide, new_id=new_id))
+        def ports_of(log: SessionLog, copies: Copies) -> Ports:
+            return Ports(
+                workspace=FileWorkspace(root, log, decide=self._questions.decide, new_id=new_id, copies=copies)
+            )
 
         session = open_session(self._settings, root=root, llm=llm, hooks=hooks, tasks=tasks, ports_of=ports_of)
         for failure in session.plugins.report().failed:

@@ -148,12 +148,13 @@ def _quoted(text: str) -> Iterator[str]:
 
 
 def _file_lines(file: FileView) -> Iterator[str]:
-    verb = "New file" if file.kind == "create" else "Edit of"
-    yield f"- **{verb} {file.uri.rsplit('/', 1)[-1]}**"
+    verb = {"edit": "Edit of", "create": "New file", "rename": "Rename of", "delete": "Deletion of"}[file.kind]
+    target = f" to {file.new_uri.rsplit('/', 1)[-1]}" if file.new_uri else ""
+    yield f"- **{verb} {file.uri.rsplit('/', 1)[-1]}{target}**"
     for hunk in file.hunks:
         said = f", they said: {hunk.comment}" if hunk.comment else ""
         yield ""
-        yield f"  line {hunk.line}: {hunk.outcome or 'waiting'}{said}"
+        yield f"  line {hunk.line}: {hunk.outcome or 'waiting'}{', taken back' if hunk.undone else ''}{said}"
         yield ""
         yield from (f"      -{line}" for line in hunk.old_text.splitlines())
         yield from (f"      +{line}" for line in hunk.new_text.splitlines())

@@ -1,41 +1,78 @@
-"""Actions: the decisions of a review as code actions and code lenses, which every LSP client has."""
+"""Actions: the decisions of a review as code actions and code lenses, which every LSP client has.
+
+Rules: what an editor asks for by itself, for its lightbulb, gets what concerns the lines alone; all else is offered
+to whoever asks by hand. Lenses and actions stand where their hunks stand now.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Any
 
 from lsprotocol import types
 
-from dsh_lsp.decisions import ApprovalAsked, QuestionAsked
+from dsh_lsp.decisions import ApprovalAsked, QuestionAsked, Range
 from dsh_lsp.lsp.documents import Document
-from dsh_lsp.lsp.proposal import Item
+from dsh_lsp.lsp.landed import Mark
+from dsh_lsp.lsp.proposal import words_of
+from dsh_lsp.lsp.review import Reviews
+from dsh_lsp.workspace.text import Span
 
 APPROVE, ANSWER = "dsh.approve", "dsh.answer"
 ACCEPT, REJECT = "dsh.review.accept", "dsh.review.reject"
 
+DECIDE = (("Accept", ACCEPT), ("Reject", REJECT))
+AFTERWARDS = (("Keep", ACCEPT), ("Undo", REJECT))  # of what landed without having been asked for
 
-def code_actions(
-    document: Document, items: Sequence[Item], params: types.CodeActionParams, *, session: str
+
+def review_actions(
+    document: Document, reviews: Reviews, params: types.CodeActionParams, *, session: str
 ) -> list[types.CodeAction]:
-    """Accept or reject the hunks in the range; all of the document's when the user asked by hand."""
-    first, last = params.range.start.line, params.range.end.line
-    here = [item for item in items if _overlaps(document, item, first, last)]
-    actions = [
-        _action(f"DSH: {verb} this edit", command, {"session": session, "hunks": [item.hunk.id]})
-        for item in here
-        for verb, command in (("Accept", ACCEPT), ("Reject", REJECT))
-    ]
-    invoked = params.context.trigger_kind != types.CodeActionTriggerKind.Automatic
-    if items and (len(items) > 1 or not here) and (here or invoked):
-        noun = "the edit" if len(items) == 1 else f"all {len(items)} edits"
-        actions += [
-            _action(
-                f"DSH: {verb} {noun} of this file", command, {"session": session, "hunks": "all", "uri": document.uri}
-            )
-            for verb, command in (("Accept", ACCEPT), ("Reject", REJECT))
-        ]
+    """Decide on the hunks at a place; whoever asks by hand may also decide on a file, and on what waits elsewhere."""
+    by_hand = params.context.trigger_kind != types.CodeActionTriggerKind.Automatic
+    lines = (params.range.start.line, params.range.end.line)
+    waiting, landed = reviews.pending_at(document.key), reviews.landed.at(document.key)
+    here = [item for item in waiting if _meets(document, item.hunk.span, lines)]
+    mine = [mark for mark in landed if _meets(document, mark.hunk.span, lines)]
+    actions = _decide("this edit", DECIDE, [[item.hunk.id] for item in here], session)
+    actions += _decide(
+        "this edit", _verbs(reviews, mine), [[mark.hunk.id] for mark in mine] if by_hand else [], session
+    )
+    if waiting and (len(waiting) > 1 or not here) and (here or by_hand):
+        noun = "the edit" if len(waiting) == 1 else f"all {len(waiting)} edits"
+        actions += _decide(f"{noun} of this file", DECIDE, [[item.hunk.id for item in waiting]], session)
+    if by_hand:
+        if len(landed) > 1:
+            ids = [mark.hunk.id for mark in landed]
+            actions += _decide(f"all {len(ids)} edits of this file", _verbs(reviews, landed), [ids], session)
+        actions += _elsewhere(document, reviews, session)
     return actions
+
+
+def _elsewhere(document: Document, reviews: Reviews, session: str) -> list[types.CodeAction]:
+    """Decide on what waits in other files, which may not be open, or not be there yet."""
+    items = [item for item in reviews.pending() if item.file.key != document.key]
+    actions: list[types.CodeAction] = []
+    for _, group in groupby(items, key=lambda item: item.file):
+        these = list(group)
+        actions += _decide(words_of(these[0].file), DECIDE, [[item.hunk.id for item in these]], session)
+    return actions
+
+
+def _verbs(reviews: Reviews, marks: Iterable[Mark]) -> Sequence[tuple[str, str]]:
+    """Nobody has to keep what they have accepted."""
+    return AFTERWARDS if any(reviews.was_unasked(mark.hunk.id) for mark in marks) else AFTERWARDS[1:]
+
+
+def _decide(
+    what: str, verbs: Sequence[tuple[str, str]], choices: Sequence[list[str]], session: str
+) -> list[types.CodeAction]:
+    return [
+        _action(f"DSH: {verb} {what}", command, {"session": session, "hunks": hunks})
+        for hunks in choices
+        for verb, command in verbs
+    ]
 
 
 def approval_actions(
@@ -68,24 +105,30 @@ def question_actions(
     ]
 
 
-def code_lenses(document: Document, items: Sequence[Item], *, session: str) -> list[types.CodeLens]:
-    """Accept and Reject above each hunk."""
+def code_lenses(document: Document, reviews: Reviews, *, session: str) -> list[types.CodeLens]:
+    """Accept and Reject above each hunk that waits, Keep and Undo above each that landed unasked."""
     lenses = []
-    for item in items:
-        line = document.position_at(item.hunk.span.start).line
-        where = types.Range(types.Position(line, 0), types.Position(line, 0))
-        for verb, command in (("Accept", ACCEPT), ("Reject", REJECT)):
-            argument = {"session": session, "hunks": [item.hunk.id]}
-            lenses.append(types.CodeLens(where, command=_command(f"DSH: {verb}", command, argument)))
+    unasked = [mark for mark in reviews.landed.at(document.key) if reviews.was_unasked(mark.hunk.id)]
+    for verbs, hunks in (
+        (DECIDE, [item.hunk for item in reviews.pending_at(document.key)]),
+        (AFTERWARDS, [mark.hunk for mark in unasked]),
+    ):
+        for hunk in hunks:
+            line = document.position_at(hunk.span.start).line
+            where = types.Range(types.Position(line, 0), types.Position(line, 0))
+            for verb, command in verbs:
+                argument = {"session": session, "hunks": [hunk.id]}
+                lenses.append(types.CodeLens(where, command=_command(f"DSH: {verb}", command, argument)))
     return lenses
 
 
-def _overlaps(document: Document, item: Item, first: int, last: int) -> bool:
-    span = document.range_of(item.hunk.span)
-    start, end = span.start.line, span.end.line
-    if span.end.character == 0 and end > start:
-        end -= 1  # a hunk of whole lines ends before the next one
-    return start <= last and first <= max(start, end)
+def _meets(document: Document, span: Span, lines: tuple[int, int]) -> bool:
+    """Whether a hunk stands on one of the lines; one of whole lines ends before the next one."""
+    place: Range = document.range_of(span)
+    start, end = place.start.line, place.end.line
+    if place.end.character == 0 and end > start:
+        end -= 1
+    return start <= lines[1] and lines[0] <= max(start, end)
 
 
 def _action(title: str, command: str, argument: dict[str, Any]) -> types.CodeAction:

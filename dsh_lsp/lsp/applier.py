@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import anyio
 import anyio.to_thread
@@ -19,10 +18,13 @@ from dsh_lsp.lsp import landing
 from dsh_lsp.lsp.documents import Document, DocumentChanged, Documents
 from dsh_lsp.lsp.editor import Editor
 from dsh_lsp.lsp.proposal import FileUnderReview, Item, apart
+from dsh_lsp.lsp.whole_files import WholeFiles
 from dsh_lsp.session.log import SessionLog
-from dsh_lsp.workspace.disk import read_file
-from dsh_lsp.workspace.edits import Absent, Hunk, HunkOutcome, Landed, Touched, judge
+from dsh_lsp.workspace.copies import Copies
+from dsh_lsp.workspace.disk import text_on_disk
+from dsh_lsp.workspace.edits import Absent, FileEdit, Hunk, HunkOutcome, Landed, Touched, judge
 from dsh_lsp.workspace.files import lines_of, write_hunks
+from dsh_lsp.workspace.places import around
 from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Span
 
@@ -53,6 +55,7 @@ class Applier:
         saves: bool,
         accepted: Callable[[str], list[Item]],
         settle: Callable[[Settled], None],
+        copies: Copies,
     ) -> None:
         self._log = log
         self._documents = documents
@@ -63,6 +66,7 @@ class Applier:
         self._locks: dict[str, anyio.Lock] = {}
         self._late: list[_Late] = []
         self._told_unsaved = False
+        self._whole_files = WholeFiles(log=log, documents=documents, editor=editor, copies=copies, settle=settle)
         documents.changed.listen(self._look_for_late)
 
     def is_unconfirmed(self, key: str) -> bool:
@@ -70,21 +74,34 @@ class Applier:
         return any(late.key == key for late in self._late)
 
     async def land(self, key: str) -> None:
-        """Apply what is accepted of one document, until nothing accepted is left."""
+        """Apply what is accepted of one document, until nothing accepted is left: changes of its text come first."""
         async with self._locks.setdefault(key, anyio.Lock()):
             attempts = 0
-            while items := apart(self._accepted(key)):
+            while accepted := self._accepted(key):
+                items = apart([item for item in accepted if item.file.changes_text])
+                if not items:
+                    await self._whole(accepted[0])
+                    continue
                 document = self._documents.at(items[0].file.path)
                 if document is None:
                     await self._write(items)
                     continue
                 await landing.wait_for_quiet(self._documents, document)
-                items = apart(self._accepted(key))
+                items = apart([item for item in self._accepted(key) if item.file.changes_text])
                 if items and self._documents.at(items[0].file.path) is document:
                     attempts += 1
                     await self._send(document, items, last=attempts == MAX_ATTEMPTS)
                     if any(item.state != "accepted" for item in items):
                         attempts = 0  # what comes next has tries of its own
+
+    async def _whole(self, item: Item) -> None:
+        """Do what is done to a whole file."""
+        if not isinstance(item.file.change, FileEdit):
+            await self._whole_files.carry_out(item)
+        elif self._documents.at(item.file.path) is not None:
+            self._settle([(item, item.as_outcome("notLanded", note="the editor has opened a document of this name"))])
+        else:
+            await self._write([item])
 
     # -- open documents --------------------------------------------------------------------------------------
 
@@ -212,9 +229,9 @@ class Applier:
         for item in items:
             item.state = "sent"
         try:
-            base = None if file.edit.base is None else file.text
+            base = file.text if file.changes_text else None
             text, verdicts = await anyio.to_thread.run_sync(
-                write_hunks, file.path, file.edit.path, base, [item.hunk for item in items]
+                write_hunks, file.path, file.change.path, base, [item.hunk for item in items]
             )
         except ToolError as error:
             self._settle([(item, item.as_outcome("notLanded", note=str(error))) for item in items])
@@ -235,6 +252,7 @@ class Applier:
     def _log_landed(
         self, file: FileUnderReview, document: Document, hunk: Hunk, span: Span, *, version: int | None = -1
     ) -> None:
+        above, below = around(document.rope, span)
         self._log.append(
             EditLanded(
                 proposal=file.proposal,
@@ -244,13 +262,8 @@ class Applier:
                 range=document.range_of(span),
                 before=hunk.old,
                 after=hunk.new,
+                kind=file.change.kind,
+                above=above,
+                below=below,
             )
         )
-
-
-def text_on_disk(path: Path) -> str | None:
-    """A file's text; None when it has none."""
-    try:
-        return read_file(path, path.name).text
-    except ToolError:
-        return None

@@ -130,7 +130,7 @@ class SessionExport(SessionNamed):
 class ModeSet(OfSession):
     """Say what the agent may do without asking."""
 
-    mode: Literal["read-only", "ask", "plan"]
+    mode: Literal["read-only", "ask", "auto-edit", "plan"]
 
 
 class Approve(OfSession):
@@ -166,6 +166,12 @@ class ReviewReject(OfSession):
     hunks: tuple[str, ...] | Literal["all"]
     uri: str | None = None
     comment: str | None = None
+
+
+class Rewind(OfSession):
+    """Take back what a turn changed in the user's files."""
+
+    turn: int = Field(gt=0)
 
 
 class PluginsReload(Arguments):

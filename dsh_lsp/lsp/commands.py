@@ -27,6 +27,7 @@ from dsh_lsp.lsp.arguments import (
     PluginsReload,
     ReviewAccept,
     ReviewReject,
+    Rewind,
     Say,
     SessionExport,
     SessionFork,
@@ -36,6 +37,7 @@ from dsh_lsp.lsp.arguments import (
     SessionOpen,
     SessionRename,
 )
+from dsh_lsp.lsp.rewind import rewind
 from dsh_lsp.messages import TextBlock, UserMessage
 from dsh_lsp.plugin_host import join_reports
 from dsh_lsp.wire import JsonObject, encode
@@ -302,6 +304,19 @@ async def review_reject(runtime: Runtime, args: ReviewReject) -> JsonObject:
     return {"left": reviews.reject(args.hunks, uri=args.uri, comment=args.comment)}
 
 
+async def take_turn_back(runtime: Runtime, args: Rewind) -> JsonObject:
+    """Take back what a turn changed, while no turn can run; the outcome is an event."""
+    live = runtime.sessions.get(args.session)
+    agent = live.session.agent
+    if args.turn > agent.turn:
+        raise SessionError(f"there is no turn {args.turn}", code="UNKNOWN_TURN")
+    if agent.phase != "idle":
+        raise SessionError("a turn runs; cancel it or wait for its end", code="BUSY")
+    job = agent.run_maintenance(lambda signal: rewind(live, args.turn, runtime.editor, signal))
+    runtime.carry_on(job)
+    return {"session": live.id, "turn": args.turn}
+
+
 async def plugins_reload(runtime: Runtime, args: PluginsReload) -> JsonObject:
     """Load plugins again from where they came."""
     return encode(
@@ -335,6 +350,7 @@ RUN: dict[str, Callable[[Runtime, Any], Awaitable[JsonObject]]] = {
     "dsh.mode.set": mode_set,
     "dsh.approve": approve,
     "dsh.answer": answer,
+    "dsh.rewind": take_turn_back,
     "dsh.review.list": review_list,
     "dsh.review.accept": review_accept,
     "dsh.review.reject": review_reject,

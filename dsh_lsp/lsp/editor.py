@@ -47,6 +47,7 @@ class ClientProfile:
     name: str = ""
     dsh: ClientOffers | None = None
     previews_edits: bool = False
+    resource_operations: frozenset[str] = frozenset()
     work_done_progress: bool = False
     code_lens_refresh: bool = False
     configures: bool = False
@@ -69,6 +70,7 @@ class ClientProfile:
             dsh=dsh,
             previews_edits="changeAnnotationSupport" in edit
             and failure_handling in ("transactional", "textOnlyTransactional"),
+            resource_operations=frozenset(map(str, edit.get("resourceOperations") or ())),
             work_done_progress=_dig(capabilities, "window").get("workDoneProgress") is True,
             code_lens_refresh=_dig(capabilities, "workspace", "codeLens").get("refreshSupport") is True,
             configures=_dig(capabilities, "workspace").get("configuration") is True,

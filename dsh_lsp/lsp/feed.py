@@ -129,6 +129,11 @@ class Feed:
                 await self._wire.drain()  # a long session must not become one heap in memory
         return len(self._session.log) - 1
 
+    def tell(self, kind: str, data: JsonObject) -> None:
+        """Send a live event that no log keeps: the outcome of a command; in order with all that was logged."""
+        self._flush_frames()
+        self._send({"time": _now(), "type": kind, "data": data})
+
     def _send(self, value: JsonObject, *, live: bool = False) -> None:
         if self._token is None:
             return

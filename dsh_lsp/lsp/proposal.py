@@ -13,9 +13,19 @@ from typing import Any, Literal
 
 import anyio
 
-from dsh_lsp.decisions import Outcome, ReviewFile, ReviewHunk
-from dsh_lsp.lsp.documents import Document
-from dsh_lsp.workspace.edits import FileEdit, Hunk, HunkOutcome, followed, plan_hunks
+from dsh_lsp.decisions import FileKind, Outcome, ReviewFile, ReviewHunk
+from dsh_lsp.lsp.documents import Document, uri_of
+from dsh_lsp.workspace.changes import Prepared
+from dsh_lsp.workspace.edits import (
+    FileChange,
+    FileEdit,
+    Hunk,
+    HunkOutcome,
+    followed,
+    outcome_of,
+    plan_hunks,
+    text_before,
+)
 from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Change
 
@@ -31,13 +41,16 @@ class Item:
     previewed: bool = False  # an editor's own preview shows it, and may apply it by itself
     seen_at: tuple[int, int] | None = None  # the lines where the document showed it
     outcome: HunkOutcome | None = None
+    undoes: str | None = None  # the landed hunk that it takes back
 
     def as_outcome(self, outcome: Outcome, **more: Any) -> HunkOutcome:
         """What the hunk would become."""
-        return HunkOutcome(hunk=self.hunk, path=self.file.edit.path, outcome=outcome, edited=self.edited, **more)
+        return outcome_of(self.file.change, self.hunk, outcome, edited=self.edited, **more)
 
     def follow(self, before: Rope, after: Rope, changes: Sequence[Change] | None = None) -> bool:
         """Move with the changes of the text, where they are known; False if the hunk's own lines changed."""
+        if not self.file.changes_text:
+            return True  # it is about a whole file, which is looked at when it is carried out
         hunk = followed(self.hunk, before, after, changes)
         if hunk is not None:
             self.hunk = hunk
@@ -58,23 +71,42 @@ class FileUnderReview:
     """One file of a proposal; `text` is what was last seen of it while no editor holds it."""
 
     proposal: str
-    edit: FileEdit
-    path: Path
+    prepared: Prepared
     uri: str
     text: Rope
     items: list[Item] = field(default_factory=list)
 
     @classmethod
-    def plan(cls, proposal: str, edit: FileEdit, path: Path, uri: str, new_id: Callable[[], str]) -> FileUnderReview:
-        """Cut an edit into the hunks that a person decides on."""
-        file = cls(proposal, edit, path, uri, edit.base.rope if edit.base else Rope.of(""))
-        file.items = [Item(hunk, file) for hunk in plan_hunks(edit, new_id)]
+    def plan(cls, proposal: str, prepared: Prepared, uri: str, new_id: Callable[[], str]) -> FileUnderReview:
+        """Cut a change into the hunks that a person decides on."""
+        file = cls(proposal, prepared, uri, text_before(prepared.change))
+        file.items = [Item(hunk, file) for hunk in plan_hunks(prepared.change, new_id)]
         return file
+
+    @property
+    def change(self) -> FileChange:
+        """What is proposed."""
+        return self.prepared.change
+
+    @property
+    def kind(self) -> FileKind:
+        """What is done to the file."""
+        return self.change.kind
+
+    @property
+    def path(self) -> Path:
+        """The file's real path."""
+        return self.prepared.path
 
     @property
     def key(self) -> str:
         """The document's identity."""
         return str(self.path)
+
+    @property
+    def changes_text(self) -> bool:
+        """Whether its hunks are changes of a text that exists; else it has one, about the whole file."""
+        return isinstance(self.change, FileEdit) and self.change.base is not None
 
     @property
     def waiting(self) -> list[Item]:
@@ -88,16 +120,19 @@ class FileUnderReview:
 
     def describe(self, document: Document, *, items: Sequence[Item], version: int | None) -> ReviewFile:
         """The file as events and lists show it; `document` holds the text that the spans count in."""
+        target = self.prepared.new_path
         return ReviewFile(
             uri=self.uri,
-            kind=self.edit.kind,
+            kind=self.kind,
             version=version,
+            new_uri=uri_of(target) if target is not None else None,
             hunks=tuple(
                 ReviewHunk(
                     id=item.hunk.id,
                     range=document.range_of(item.hunk.span),
                     old_text=item.hunk.old,
                     new_text=item.hunk.new,
+                    undoes=item.undoes,
                 )
                 for item in items
             ),
@@ -123,3 +158,16 @@ class Proposal:
         for dispose in self.disposers:
             dispose()
         self.done.set()
+
+
+_WORDS: dict[FileKind, str] = {
+    "edit": "an edit of {}",
+    "create": "the new file {}",
+    "rename": "to rename {}",
+    "delete": "to delete {}",
+}
+
+
+def words_of(file: FileUnderReview) -> str:
+    """What is proposed, for people."""
+    return _WORDS[file.kind].format(file.path.name)

@@ -39,6 +39,7 @@ COMMANDS: Final[dict[str, str]] = {
     "dsh.mode.set": "ModeSet",
     "dsh.approve": "Approve",
     "dsh.answer": "Answer",
+    "dsh.rewind": "Rewind",
     "dsh.review.list": "OfSession",
     "dsh.review.accept": "ReviewAccept",
     "dsh.review.reject": "ReviewReject",

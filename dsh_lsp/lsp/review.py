@@ -11,22 +11,25 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
-import anyio
 from anyio.abc import TaskGroup
 
 from dsh_lsp.abort import Aborted, AbortSignal
-from dsh_lsp.decisions import HunkDecided, ReviewDecided, ReviewFile, ReviewOpened
+from dsh_lsp.decisions import EditLanded, HunkDecided, ReviewDecided, ReviewFile, ReviewOpened
 from dsh_lsp.errors import SessionError, ToolError
 from dsh_lsp.hooks import Emit
-from dsh_lsp.lsp import landing
-from dsh_lsp.lsp.applier import Applier, Settled, text_on_disk
+from dsh_lsp.lsp.applier import Applier, Settled
 from dsh_lsp.lsp.documents import Document, DocumentChanged, Documents, identity, uri_of
 from dsh_lsp.lsp.editor import Editor
 from dsh_lsp.lsp.hints import hint
-from dsh_lsp.lsp.proposal import FileUnderReview, Item, Proposal
+from dsh_lsp.lsp.landed import LandedEdits
+from dsh_lsp.lsp.preview import Preview
+from dsh_lsp.lsp.proposal import FileUnderReview, Item, Proposal, words_of
+from dsh_lsp.lsp.undo import Undo, Undone
 from dsh_lsp.session.log import SessionLog
-from dsh_lsp.wire import JsonObject
-from dsh_lsp.workspace.edits import Absent, FileEdit, HunkOutcome, Landed, Touched, judge, with_text
+from dsh_lsp.workspace.changes import Prepared
+from dsh_lsp.workspace.copies import Copies
+from dsh_lsp.workspace.disk import text_on_disk
+from dsh_lsp.workspace.edits import HunkOutcome, with_text
 from dsh_lsp.workspace.rope import Rope
 
 Selection = Sequence[str] | Literal["all"]
@@ -43,7 +46,10 @@ class Reviews:
         editor: Editor,
         tasks: TaskGroup,
         new_id: Callable[[], str],
+        root: Path,
+        copies: Copies,
         saves: bool = True,
+        applies_at_once: Callable[[], bool] = lambda: False,
     ) -> None:
         self.changed: Emit[None] = Emit("review changed")
         self._log = log
@@ -52,8 +58,27 @@ class Reviews:
         self._tasks = tasks
         self._new_id = new_id
         self._open: dict[str, Proposal] = {}
+        self._applies_at_once = applies_at_once
+        self._unasked: set[str] = set()
+        self.landed = LandedEdits(log, documents, root, copies)
         self._applier = Applier(
-            log=log, documents=documents, editor=editor, saves=saves, accepted=self._accepted, settle=self._settle
+            log=log,
+            documents=documents,
+            editor=editor,
+            saves=saves,
+            accepted=self._accepted,
+            settle=self._settle,
+            copies=copies,
+        )
+        self._preview = Preview(
+            documents=documents,
+            editor=editor,
+            applier=self._applier,
+            tasks=tasks,
+            conflict=lambda item: self._settle([(item, self._conflict(item))]),
+        )
+        self._undo = Undo(
+            landed=self.landed, new_id=new_id, open_review=self._open_review, land=self._land, settle=self._settle
         )
         documents.changed.listen(self._on_change)
         documents.opened.listen(self._on_open)
@@ -70,10 +95,19 @@ class Reviews:
 
     # -- proposing -------------------------------------------------------------------------------------------
 
-    async def propose(self, edits: Sequence[tuple[FileEdit, Path]], *, signal: AbortSignal) -> list[HunkOutcome]:
-        """Open a review and wait until every hunk is decided; a cancel decides what is left as cancelled."""
-        proposal = self._begin(edits)
-        self._tasks.start_soon(self._show, proposal)
+    async def propose(
+        self, changes: Sequence[Prepared], *, signal: AbortSignal, by_person: bool = False
+    ) -> list[HunkOutcome]:
+        """Open a review and wait until every hunk is decided; a cancel decides what is left as cancelled.
+
+        Where edits are applied at once nobody is asked, unless `by_person` says that these are to be reviewed.
+        """
+        proposal = self._begin(changes)
+        if self._applies_at_once() and not by_person and self._may_write():
+            self._unasked |= {item.hunk.id for item in proposal.items}
+            self._apply(item for item in proposal.items if item.state == "pending")
+        else:
+            self._tasks.start_soon(self._show, proposal)
         try:
             with signal.guard():
                 await proposal.done.wait()
@@ -81,25 +115,30 @@ class Reviews:
             self._settle((item, self._given_up(item)) for item in proposal.items)
         return [item.outcome for item in proposal.items if item.outcome is not None]
 
-    def _begin(self, edits: Sequence[tuple[FileEdit, Path]]) -> Proposal:
+    def _begin(self, changes: Sequence[Prepared]) -> Proposal:
         proposal = Proposal(self._new_id())
-        conflicts: list[Item] = []
-        described: list[ReviewFile] = []
-        for edit, path in edits:
-            document = self._documents.at(path)
-            uri = document.uri if document else edit.base.uri if edit.base else uri_of(path)
-            file = FileUnderReview.plan(proposal.id, edit, path, uri, self._new_id)
+        for change in changes:
+            document = self._documents.at(change.path)
+            uri = document.uri if document else uri_of(change.path)
+            file = FileUnderReview.plan(proposal.id, change, uri, self._new_id)
             if not file.items:
-                raise ToolError(f"{edit.path} would not change", code="NO_CHANGE")
+                raise ToolError(f"{change.change.path} would not change", code="NO_CHANGE")
+            proposal.files.append(file)
+        self._open_review(proposal)
+        return proposal
+
+    def _open_review(self, proposal: Proposal) -> None:
+        """Log a proposal and follow its documents, which may have changed since it was made."""
+        conflicts: list[Item] = []
+        for file in proposal.files:
+            document = self._documents.at(file.path)
             if document is not None and document.rope != file.text:
                 conflicts += file.rebase(file.text, document.rope)
-            proposal.files.append(file)
-            described.append(self._describe(file, file.items))
         self._open[proposal.id] = proposal
         proposal.disposers += [self._documents.watch(file.key) for file in proposal.files]
-        self._log.append(ReviewOpened(proposal=proposal.id, files=tuple(described)))
+        described = tuple(self._describe(file, file.items) for file in proposal.files)
+        self._log.append(ReviewOpened(proposal=proposal.id, files=described))
         self._settle((item, self._conflict(item)) for item in conflicts)
-        return proposal
 
     def _describe(self, file: FileUnderReview, items: Sequence[Item]) -> ReviewFile:
         document = self._documents.at(file.path)
@@ -108,98 +147,57 @@ class Reviews:
 
     async def _show(self, proposal: Proposal) -> None:
         """Show a proposal by the best means that the editor has; the commands are there in any case."""
-        profile = self._editor.profile
         self._refresh(proposal.files)
-        if profile.offers_review:
+        self._tasks.start_soon(self._editor.refresh_code_lenses)
+        if self._editor.profile.offers_review:
             await self._editor.show_review(proposal.id)
-        elif profile.previews_edits and profile.may_be_edited and self._may_preview(proposal):
-            await self._preview(proposal)
+        elif self._preview.can_show(proposal):
+            await self._preview.show(proposal)
         else:
-            names = sorted({file.path.name for file in proposal.files})
-            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-            self._editor.tell(f"DSH proposes an edit of {names[0]}{more}: accept or reject it by code action")
-        await self._editor.refresh_code_lenses()
-
-    # -- an editor's own preview -----------------------------------------------------------------------------
-
-    def _may_preview(self, proposal: Proposal) -> bool:
-        """One preview at a time, and only of documents that the editor holds."""
-        return not any(item.previewed for item in self._pending()) and all(
-            file.edit.base is not None and self._documents.at(file.path) for file in proposal.files
-        )
-
-    async def _preview(self, proposal: Proposal) -> None:
-        """Let the editor's own preview ask and apply; what it leaves out stays pending."""
-        for file in proposal.files:
-            if (document := self._documents.at(file.path)) is not None:
-                await landing.wait_for_quiet(self._documents, document)
-        edits: list[JsonObject] = []
-        shown: list[Item] = []
-        for file in proposal.files:
-            document = self._documents.at(file.path)
-            items = [item for item in file.items if item.state == "pending"]
-            if document is not None and items:
-                edits.append(landing.to_lsp_edits(document, [item.hunk for item in items], "dsh"))
-                shown += items
-        if not shown:
-            return
-        for item in shown:
-            item.previewed = True
-        annotation = {"label": "DSH", "description": "proposed by the agent", "needsConfirmation": True}
-        edit = {"documentChanges": edits, "changeAnnotations": {"dsh": annotation}}
-        await self._editor.apply_edit("DSH: proposed edit", edit, timeout_s=None)
-        with anyio.move_on_after(landing.SETTLE_S):  # an editor may answer before it tells of the change
-            await proposal.done.wait()
-        for item in shown:
-            item.previewed = False
-        if any(item.state == "pending" for item in shown):
-            self._editor.tell("DSH: edits still wait; accept or reject them by code action")
-
-    def _take_preview(self, items: list[Item], event: DocumentChanged) -> None:
-        """See what an editor's preview applied: hunks that stand in the document were accepted in it."""
-        verdicts = judge(event.before, [item.hunk for item in items], event.after)
-        landed: list[Item] = []
-        for item in items:
-            match verdicts[item.hunk.id]:
-                case Landed(span):
-                    item.state = "sent"
-                    self._applier.see(item, event.document, span)
-                    landed.append(item)
-                case Absent(hunk):
-                    item.hunk = hunk
-                case Touched():
-                    self._settle([(item, self._conflict(item))])
-        if landed:
-
-            async def finish() -> None:
-                await self._applier.finish_preview(event.document, landed, before=event.before)
-
-            self._tasks.start_soon(finish)
+            more = f" and {len(proposal.files) - 1} more" if len(proposal.files) > 1 else ""
+            self._editor.tell(f"DSH proposes {words_of(proposal.files[0])}{more}: accept or reject it by code action")
 
     # -- deciding --------------------------------------------------------------------------------------------
 
     def accept(self, hunks: Selection, *, uri: str | None, edited: dict[str, str]) -> int:
         """Accept hunks, some with other text, and start to apply them; the number that is left to decide.
 
+        A hunk that landed already is kept: it is not offered to be taken back any more.
+
         Raises:
             SessionError: `NOT_PENDING`, a hunk does not wait (any more).
         """
-        items = self._select(hunks, uri)
-        unknown = set(edited) - {item.hunk.id for item in items}
+        items, landed = self._select(hunks, uri)
+        unknown = set(edited) - {item.hunk.id for item in items if item.file.kind in ("edit", "create")}
         if unknown:
             raise SessionError(f"edited text for a hunk that is not accepted: {min(unknown)}", code="NOT_PENDING")
-        if items and not self._editor.profile.may_be_edited:
-            self._editor.warn("DSH: this editor cannot take edits safely; nothing was written")
+        for edit in landed:
+            self.landed.keep(edit.hunk)
+        if landed:
+            self._show_decided()
+        if not items or not self._may_write():
             return self.pending_count()
         for item in items:
             theirs = with_text(item.hunk, edited.get(item.hunk.id, item.hunk.new))
             if theirs != item.hunk:
                 item.edited, item.hunk = True, theirs
-            item.state = "accepted"
-        for key in dict.fromkeys(item.file.key for item in items):
-            self._tasks.start_soon(self._land, key)
-        self._refresh(item.file for item in items)
+        self._apply(items)
         return self.pending_count()
+
+    def _may_write(self) -> bool:
+        if not self._editor.profile.may_be_edited:
+            self._editor.warn("DSH: this editor cannot take edits safely; nothing was written")
+        return self._editor.profile.may_be_edited
+
+    def _apply(self, items: Iterable[Item]) -> None:
+        """Start to apply hunks."""
+        files = {}
+        for item in items:
+            item.state = "accepted"
+            files[item.file.key] = item.file
+        for key in files:
+            self._tasks.start_soon(self._land, key)
+        self._refresh(files.values())
 
     async def _land(self, key: str) -> None:
         await self._applier.land(key)
@@ -207,14 +205,34 @@ class Reviews:
             self._refresh(item.file for item in waiting)
 
     def reject(self, hunks: Selection, *, uri: str | None, comment: str | None) -> int:
-        """Reject hunks; the number that is left to decide.
+        """Reject hunks; the number that is left to decide. A hunk that landed already is taken back.
 
         Raises:
             SessionError: `NOT_PENDING`, a hunk does not wait (any more).
         """
-        items = self._select(hunks, uri)
+        items, landed = self._select(hunks, uri)
         self._settle((item, item.as_outcome("rejected", comment=comment)) for item in items)
+        if landed:
+            self._tasks.start_soon(self._take_back, landed)
         return self.pending_count()
+
+    async def _take_back(self, edits: Sequence[EditLanded]) -> None:
+        for undone in await self.take_back(edits, signal=AbortSignal()):
+            if undone.reason is not None:
+                name = undone.edit.uri.rsplit("/", 1)[-1]
+                self._editor.warn(f"DSH: an edit of {name} was not taken back: {undone.reason}")
+
+    async def take_back(self, edits: Sequence[EditLanded], *, signal: AbortSignal) -> list[Undone]:
+        """Take landed edits back, the last first, and tell what became of each."""
+        if not self._may_write():
+            return [Undone(edit=edit, reason="this editor cannot take edits safely") for edit in edits]
+        undone = await self._undo.take_back(edits, signal=signal)
+        self._show_decided()
+        return undone
+
+    def was_unasked(self, hunk: str) -> bool:
+        """Whether a hunk was applied at once, so that nobody has looked at it yet."""
+        return hunk in self._unasked
 
     def is_unconfirmed(self, key: str) -> bool:
         """Whether an accepted edit of a document was given up and may still arrive."""
@@ -222,11 +240,11 @@ class Reviews:
 
     def pending_count(self) -> int:
         """How many hunks wait for a decision."""
-        return len(self._pending())
+        return len(self.pending())
 
     def pending_at(self, key: str) -> list[Item]:
         """The hunks of a document that wait for a decision."""
-        return [item for item in self._pending() if item.file.key == key]
+        return [item for item in self.pending() if item.file.key == key]
 
     def pending_files(self) -> list[tuple[str, ReviewFile]]:
         """What waits, by proposal and file, with ranges as they are now."""
@@ -237,7 +255,8 @@ class Reviews:
             if (waiting := [item for item in file.items if item.state == "pending"])
         ]
 
-    def _pending(self) -> list[Item]:
+    def pending(self) -> list[Item]:
+        """All hunks that wait for a decision."""
         return [item for proposal in self._open.values() for item in proposal.items if item.state == "pending"]
 
     def _accepted(self, key: str) -> list[Item]:
@@ -245,15 +264,22 @@ class Reviews:
         accepted = [item for item in items if item.state == "accepted" and item.file.key == key]
         return sorted(accepted, key=lambda item: item.hunk.span.start)
 
-    def _select(self, hunks: Selection, uri: str | None) -> list[Item]:
-        waiting = self._pending() if uri is None else self.pending_at(identity(uri))
+    def _select(self, hunks: Selection, uri: str | None) -> tuple[list[Item], list[EditLanded]]:
+        """The hunks that are named, as they wait or as they landed, the last first."""
+        waiting = self.pending() if uri is None else self.pending_at(identity(uri))
         if hunks == "all":
-            return waiting
+            return waiting, []
         by_id = {item.hunk.id: item for item in waiting}
-        for wanted in hunks:
-            if wanted not in by_id:
+        items: list[Item] = []
+        landed: list[EditLanded] = []
+        for wanted in dict.fromkeys(hunks):
+            if wanted in by_id:
+                items.append(by_id[wanted])
+            elif (edit := self.landed.get(wanted)) is not None:
+                landed.insert(0, edit)
+            else:
                 raise SessionError(f"hunk {wanted} is not waiting for a decision", code="NOT_PENDING")
-        return [by_id[wanted] for wanted in dict.fromkeys(hunks)]
+        return items, landed
 
     def _conflict(self, item: Item) -> HunkOutcome:
         document = self._documents.at(item.file.path)
@@ -288,6 +314,12 @@ class Reviews:
                 self._open.pop(proposal_id).close()
         if files:
             self._refresh(files)
+            self._show_decided()
+
+    def _show_decided(self) -> None:
+        """Let the editor ask again what can be decided, kept and taken back."""
+        self.changed(None)
+        self._tasks.start_soon(self._editor.refresh_code_lenses)
 
     # -- following the documents -----------------------------------------------------------------------------
 
@@ -302,7 +334,7 @@ class Reviews:
             return
         shown = [item for item in waiting if item.previewed]
         if shown:
-            self._take_preview(shown, event)
+            self._preview.take(shown, event)
         lost = [
             item
             for item in waiting

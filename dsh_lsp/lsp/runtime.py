@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
@@ -33,36 +34,36 @@ class Runtime:
         profile = ClientProfile.from_initialize(initialize)
         self._configuration = Configuration(initialize.get("initializationOptions"), vouches=profile.dsh is not None)
         self.documents = Documents(encoding)
-        self._editor = Editor(wire, profile)
+        self.editor = Editor(wire, profile)
         self._tasks = tasks
         self._root = root_of(initialize)
         self.sessions = Sessions(
             settings=self._configuration.settings,
             root=self._root,
             documents=self.documents,
-            editor=self._editor,
+            editor=self.editor,
             wire=wire,
             tasks=tasks,
         )
 
     def start(self) -> None:
         """Tell the user what is wrong with their settings, and whether their server is too old for its client."""
-        if self._editor.profile.newer_protocol:
-            self._editor.warn("DSH: the editor's side is newer than the server; pip install --upgrade dsh-lsp")
+        if self.editor.profile.newer_protocol:
+            self.editor.warn("DSH: the editor's side is newer than the server; pip install --upgrade dsh-lsp")
         self._tell_of(self._configuration.problems)
-        if self._editor.profile.configures:
-            self._tasks.start_soon(self._editor.watch_configuration)
+        if self.editor.profile.configures:
+            self._tasks.start_soon(self.editor.watch_configuration)
             self._tasks.start_soon(self._pull_configuration)
 
     def configuration_changed(self, pushed: Any) -> None:
         """Take settings that changed; a client that can be asked is asked for them."""
-        if self._editor.profile.configures:
+        if self.editor.profile.configures:
             self._tasks.start_soon(self._pull_configuration)
         elif isinstance(pushed, dict) and SECTION in pushed:
             self._configure(pushed[SECTION])
 
     async def _pull_configuration(self) -> None:
-        answer = await self._editor.configuration(SECTION)
+        answer = await self.editor.configuration(SECTION)
         if answer is not None:
             self._configure(answer)
 
@@ -74,11 +75,19 @@ class Runtime:
         for problem in problems:
             log.warning("setting %s", problem)
             if not problem.unknown:
-                self._editor.warn(f"DSH: setting {problem}; it is not used")
+                self.editor.warn(f"DSH: setting {problem}; it is not used")
 
     async def run_command(self, name: str, argument: JsonObject) -> JsonObject:
         """Check the argument and run the command."""
         return await RUN[name](self, read_arguments(name, argument))
+
+    def carry_on(self, work: Awaitable[None]) -> None:
+        """Do what a command has accepted, after its answer."""
+
+        async def run() -> None:
+            await work
+
+        self._tasks.start_soon(run)
 
     async def close(self) -> None:
         """Stop every session and put all on disk."""
@@ -102,8 +111,7 @@ class Runtime:
             return []
         found: list[types.CodeAction] = []
         for live in self.sessions.all():
-            items = live.reviews.pending_at(document.key)
-            found += actions.code_actions(document, items, params, session=live.id)
+            found += actions.review_actions(document, live.reviews, params, session=live.id)
             found += actions.approval_actions(live.approvals.pending(), params, session=live.id)
             found += actions.question_actions(live.questions.pending(), params, session=live.id)
         return found
@@ -116,7 +124,7 @@ class Runtime:
         return [
             lens
             for live in self.sessions.all()
-            for lens in actions.code_lenses(document, live.reviews.pending_at(document.key), session=live.id)
+            for lens in actions.code_lenses(document, live.reviews, session=live.id)
         ]
 
 

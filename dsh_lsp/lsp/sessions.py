@@ -49,6 +49,7 @@ from dsh_lsp.session.loading import load_session
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.session.store import session_lock
 from dsh_lsp.session.summary import Summary, SummaryFold
+from dsh_lsp.workspace.copies import Copies
 
 log = logging.getLogger(__name__)
 
@@ -231,7 +232,8 @@ class Sessions:
         """Build what stands around a log, and make it the current session."""
         reviews: list[Reviews] = []
 
-        def ports_of(session_log: SessionLog) -> Ports:
+        def ports_of(session_log: SessionLog, copies: Copies) -> Ports:
+            root = Path(session_log.header.cwd)
             reviews.append(
                 Reviews(
                     log=session_log,
@@ -239,10 +241,13 @@ class Sessions:
                     editor=self._editor,
                     tasks=self._tasks,
                     new_id=new_id,
+                    root=root,
+                    copies=copies,
                     saves=self._settings.edits.save,
+                    applies_at_once=lambda: session.modes.current == "auto-edit",
                 )
             )
-            workspace = EditorWorkspace(Path(session_log.header.cwd), self._documents, reviews[0])
+            workspace = EditorWorkspace(root, self._documents, reviews[0])
             return Ports(workspace=workspace, languages=EditorLanguages(workspace, self._documents, self._editor))
 
         session = open_session(

@@ -13,12 +13,12 @@ import anyio.to_thread
 
 from dsh_lsp.abort import AbortSignal
 from dsh_lsp.decisions import Effect, EffectKind
-from dsh_lsp.errors import ToolError
 from dsh_lsp.lsp.documents import Documents, path_of, uri_of
 from dsh_lsp.lsp.review import Reviews
-from dsh_lsp.workspace.disk import list_folder, read_file
-from dsh_lsp.workspace.edits import FileEdit, HunkOutcome, Snapshot
-from dsh_lsp.workspace.paths import NOTHING, check_writable, effects_of, is_inside, resolve, shown
+from dsh_lsp.workspace.changes import prepare
+from dsh_lsp.workspace.disk import list_folder, read_file, text_on_disk
+from dsh_lsp.workspace.edits import FileChange, HunkOutcome, Snapshot
+from dsh_lsp.workspace.paths import NOTHING, effects_of, is_inside, resolve, shown
 from dsh_lsp.workspace.port import Listing, OpenDocument
 from dsh_lsp.workspace.rope import Rope
 
@@ -44,7 +44,7 @@ class EditorWorkspace:
             text = (await anyio.to_thread.run_sync(read_file, real, name)).text
             return Snapshot(uri=uri_of(real), path=name, rope=Rope.of(text))
         rope, version = document.rope, document.version
-        saved = await anyio.to_thread.run_sync(_saved_text, real, name)
+        saved = await anyio.to_thread.run_sync(text_on_disk, real)
         return Snapshot(
             uri=document.uri,
             path=name,
@@ -68,21 +68,14 @@ class EditorWorkspace:
         ]
 
     async def propose(
-        self, edits: Sequence[FileEdit], approved: frozenset[EffectKind] = NOTHING, *, signal: AbortSignal
+        self, edits: Sequence[FileChange], approved: frozenset[EffectKind] = NOTHING, *, signal: AbortSignal
     ) -> list[HunkOutcome]:
-        """Review edits and tell what became of each hunk."""
-        checked: list[tuple[FileEdit, Path]] = []
-        for edit in edits:
-            real = resolve(self.root, edit.path, approved)
-            check_writable(self.root, real, approved)
-            if edit.base is None and (real.exists() or self._documents.at(real) is not None):
-                raise ToolError(f"{edit.path} exists already", code="EXISTS")
-            checked.append((edit, real))
-        return await self._reviews.propose(checked, signal=signal)
+        """Review changes and tell what became of each hunk."""
 
+        def is_open(path: Path) -> bool:
+            return self._documents.at(path) is not None
 
-def _saved_text(path: Path, name: str) -> str | None:
-    try:
-        return read_file(path, name).text
-    except ToolError:
-        return None
+        prepared = await anyio.to_thread.run_sync(
+            lambda: [prepare(self.root, edit, approved, is_open=is_open) for edit in edits]
+        )
+        return await self._reviews.propose(prepared, signal=signal, by_person=bool(approved))

@@ -90,7 +90,8 @@ class Catalog:
         trash = self.folder / "trash"
         try:
             trash.mkdir(mode=0o700, exist_ok=True)
-            for part in (path, self._side(session), self.folder / f"{session}.outputs"):
+            beside = (self.folder / f"{session}.{name}" for name in ("outputs", "copies"))
+            for part in (path, self._side(session), *beside):
                 if part.exists():
                     target = trash / part.name
                     if target.exists():

@@ -79,6 +79,12 @@ def _in_turn(state: LogState, _data: Any) -> str | None:
     return None if state.turn_open else "no turn is open"
 
 
+def _asks(state: LogState, data: ReviewOpened) -> str | None:
+    """The agent asks within a turn; a person takes back what landed whenever they like."""
+    taken_back = all(hunk.undoes is not None for file in data.files for hunk in file.hunks)
+    return None if taken_back else _in_turn(state, data)
+
+
 def _in_step(state: LogState, data: Any) -> str | None:
     if not state.step_open:
         return "no step is open"
@@ -118,7 +124,7 @@ RULES: dict[type[EventData], Rule] = {
     ToolResult: _answers,
     RequestHeaderLogged: _in_turn,
     RequestContext: _in_turn,
-    ReviewOpened: _in_turn,
+    ReviewOpened: _asks,
     ApprovalAsked: _in_turn,
     QuestionAsked: _in_turn,
 }  # an event that is not here may come at any time

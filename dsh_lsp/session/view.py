@@ -271,11 +271,18 @@ class SessionView(Wire):
         if isinstance(data, EditLanded):
             if (hunk := hunks.get(data.hunk)) is not None:
                 hunk.line, hunk.landed = data.range.start.line + 1, True
+                self._take_back(hunk.undoes)
             return
         for decided in data.hunks:
             if (hunk := hunks.get(decided.id)) is not None:
                 hunk.outcome, hunk.comment = decided.outcome, decided.comment
                 hunk.new_text = hunk.new_text if decided.text is None else decided.text
+
+    def _take_back(self, hunk_id: str | None) -> None:
+        """Note that a hunk of an earlier review is not in its document any more."""
+        review = self._find(ReviewView, lambda item: any(hunk.id == hunk_id for hunk in item.hunks))
+        for hunk in review.hunks if review is not None else ():
+            hunk.undone = hunk.undone or hunk.id == hunk_id
 
     def _approval(self, data: ApprovalAsked | ApprovalDecided) -> None:
         if isinstance(data, ApprovalAsked):
@@ -314,8 +321,11 @@ def _review_of(opened: ReviewOpened) -> ReviewView:
         FileView(
             uri=file.uri,
             kind=file.kind,
+            new_uri=file.new_uri,
             hunks=[
-                HunkView(id=h.id, line=h.range.start.line + 1, old_text=h.old_text, new_text=h.new_text)
+                HunkView(
+                    id=h.id, line=h.range.start.line + 1, old_text=h.old_text, new_text=h.new_text, undoes=h.undoes
+                )
                 for h in file.hunks
             ],
         )

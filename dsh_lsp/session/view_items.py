@@ -11,7 +11,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from dsh_lsp.decisions import Outcome
+from dsh_lsp.decisions import FileKind, Outcome
 from dsh_lsp.events import AssistantMessageLogged, LogEvent, RequestContext
 from dsh_lsp.messages import TokenUsage
 from dsh_lsp.wire import JsonObject, Wire
@@ -50,7 +50,10 @@ class ToolView(Wire):
 
 @dataclass(slots=True, kw_only=True)
 class HunkView(Wire):
-    """One change under review; without an outcome it waits. `line`, from 1, is where it was seen to stand."""
+    """One change under review; without an outcome it waits. `line`, from 1, is where it was seen to stand.
+
+    `undone` says that the person took it back after it had landed; `undoes` names the hunk that this one takes back.
+    """
 
     id: str
     line: int
@@ -59,15 +62,18 @@ class HunkView(Wire):
     outcome: Outcome | None = None
     comment: str | None = None
     landed: bool = False
+    undone: bool = False
+    undoes: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class FileView(Wire):
-    """The changes of one file."""
+    """The changes of one file; `new_uri` is what a renamed one is to be called."""
 
     uri: str
-    kind: Literal["edit", "create"]
+    kind: FileKind
     hunks: list[HunkView]
+    new_uri: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)

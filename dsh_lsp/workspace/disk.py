@@ -69,11 +69,11 @@ def decode_bytes(raw: bytes, name: str) -> DiskText:
     return DiskText(raw=raw, text=text, encoding=encoding, mark=mark)
 
 
-def read_file(path: Path, name: str) -> DiskText:
-    """Read a text file; `name` is what errors call it.
+def read_bytes(path: Path, name: str) -> bytes:
+    """Read a file, text or not.
 
     Raises:
-        ToolError: `NOT_FOUND`, `NOT_A_FILE`, `NOT_TEXT`, `TOO_LARGE`, `NOT_READABLE`.
+        ToolError: `NOT_FOUND`, `NOT_A_FILE`, `TOO_LARGE`, `NOT_READABLE`.
     """
     try:
         found = path.stat()
@@ -81,24 +81,42 @@ def read_file(path: Path, name: str) -> DiskText:
             raise ToolError(f"{name} is not a file", code="NOT_A_FILE")
         if found.st_size > MAX_FILE_BYTES:
             raise ToolError(f"{name} is larger than {MAX_FILE_BYTES >> 20} MiB", code="TOO_LARGE")
-        return decode_bytes(path.read_bytes(), name)
+        return path.read_bytes()
     except FileNotFoundError as error:
         raise ToolError(f"{name} does not exist", code="NOT_FOUND") from error
     except OSError as error:
         raise ToolError(f"{name} cannot be read: {error.strerror}", code="NOT_READABLE") from error
 
 
-def create_file(path: Path, text: str, name: str) -> None:
+def read_file(path: Path, name: str) -> DiskText:
+    """Read a text file; `name` is what errors call it.
+
+    Raises:
+        ToolError: `NOT_FOUND`, `NOT_A_FILE`, `NOT_TEXT`, `TOO_LARGE`, `NOT_READABLE`.
+    """
+    return decode_bytes(read_bytes(path, name), name)
+
+
+def text_on_disk(path: Path) -> str | None:
+    """A file's text; None when it has none."""
+    try:
+        return read_file(path, path.name).text
+    except ToolError:
+        return None
+
+
+def create_file(path: Path, content: str | bytes, name: str) -> None:
     """Create a file that must not exist, with its content, or leave nothing behind.
 
     Raises:
         ToolError: `EXISTS`, `NOT_WRITABLE`.
     """
     try:
+        data = content if isinstance(content, bytes) else content.encode()
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("xb") as file:
             try:
-                file.write(text.encode())
+                file.write(data)
             except BaseException:
                 path.unlink(missing_ok=True)
                 raise
@@ -136,6 +154,45 @@ def replace_file(path: Path, before: DiskText, text: str, name: str) -> None:
             raise
     except OSError as error:
         raise ToolError(f"{name} cannot be written: {error.strerror}", code="NOT_WRITABLE") from error
+
+
+def move_file(path: Path, target: Path, name: str) -> None:
+    """Give a file another name, which must be free; `name` is what errors call the target.
+
+    Raises:
+        ToolError: `NOT_FOUND`, `EXISTS`, `NOT_WRITABLE`.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.exists() and target.samefile(path):  # another spelling, where case does not count
+            path.rename(target)
+            return
+        try:
+            os.link(path, target)  # fails if the name is taken, however late
+        except (PermissionError, NotImplementedError):  # a file system without links
+            if target.exists():
+                raise FileExistsError from None
+            path.rename(target)
+        else:
+            path.unlink()
+    except FileExistsError as error:
+        raise ToolError(f"{name} exists already", code="EXISTS") from error
+    except FileNotFoundError as error:
+        raise ToolError("the file is not there any more", code="NOT_FOUND") from error
+    except OSError as error:
+        raise ToolError(f"the file cannot be moved: {error.strerror}", code="NOT_WRITABLE") from error
+
+
+def remove_file(path: Path, name: str) -> None:
+    """Delete a file.
+
+    Raises:
+        ToolError: `NOT_WRITABLE`.
+    """
+    try:
+        path.unlink()
+    except OSError as error:
+        raise ToolError(f"{name} cannot be deleted: {error.strerror}", code="NOT_WRITABLE") from error
 
 
 # Folders that nobody means when asking what is in a project.

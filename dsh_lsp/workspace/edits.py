@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any
 
-from dsh_lsp.decisions import Outcome
+from dsh_lsp.decisions import FileKind, Outcome
 from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Change, Span, difference
 
@@ -48,9 +48,40 @@ class FileEdit:
     new: Rope
 
     @property
-    def kind(self) -> Literal["edit", "create"]:
+    def kind(self) -> FileKind:
         """Whether the file exists already."""
         return "create" if self.base is None else "edit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRestore:
+    """A deleted file comes back with its bytes."""
+
+    path: str
+    data: bytes
+    kind: FileKind = "create"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRename:
+    """A file gets another name, which must be free."""
+
+    path: str
+    new_path: str
+    kind: FileKind = "rename"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileDelete:
+    """A file goes; `data` is what it held when that was proposed, and `text` how a person reads it."""
+
+    path: str
+    data: bytes = b""
+    text: str = ""
+    kind: FileKind = "delete"
+
+
+FileChange = FileEdit | FileRestore | FileRename | FileDelete
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +98,8 @@ class Hunk:
 class HunkOutcome:
     """What became of a hunk.
 
-    `edited` says that a person put other text in the place of what was proposed: `hunk.new` is theirs.
+    `new_path` is where a renamed file would be or is. `edited` says that a person put other text in the place of what
+    was proposed: `hunk.new` is theirs.
     `lines` is where it stands (from 1, inclusive), if it landed; `current` the document's text, if it conflicts;
     `comment` the user's words; `note` what else the model should know: saved or not, and why.
     """
@@ -75,6 +107,8 @@ class HunkOutcome:
     hunk: Hunk
     path: str
     outcome: Outcome
+    kind: FileKind = "edit"
+    new_path: str | None = None
     edited: bool = False
     lines: tuple[int, int] | None = None
     current: str | None = None
@@ -82,15 +116,37 @@ class HunkOutcome:
     note: str | None = None
 
 
-def plan_hunks(edit: FileEdit, new_id: Callable[[], str]) -> list[Hunk]:
-    """Cut an edit into hunks; a new file is one."""
-    if edit.base is None:
-        return [Hunk(id=new_id(), span=Span(0, 0), old="", new=str(edit.new))]
-    before = edit.base.rope
-    return [
-        Hunk(id=new_id(), span=change.span, old=before[change.span.start : change.span.end], new=change.text)
-        for change in before.line_changes(edit.new)
-    ]
+def plan_hunks(change: FileChange, new_id: Callable[[], str]) -> list[Hunk]:
+    """Cut a change into hunks; what is done to a whole file is one."""
+    match change:
+        case FileEdit(base=Snapshot(rope=before), new=after):
+            return [
+                Hunk(id=new_id(), span=step.span, old=before[step.span.start : step.span.end], new=step.text)
+                for step in before.line_changes(after)
+            ]
+        case FileEdit(new=after):
+            return [Hunk(id=new_id(), span=Span(0, 0), old="", new=str(after))]
+        case FileDelete(text=text):
+            return [Hunk(id=new_id(), span=Span(0, len(text)), old=text, new="")]
+        case _:
+            return [Hunk(id=new_id(), span=Span(0, 0), old="", new="")]
+
+
+def text_before(change: FileChange) -> Rope:
+    """The text that a change's hunks count in."""
+    match change:
+        case FileEdit(base=Snapshot(rope=rope)):
+            return rope
+        case FileDelete(text=text):
+            return Rope.of(text)
+        case _:
+            return Rope.of("")
+
+
+def outcome_of(change: FileChange, hunk: Hunk, outcome: Outcome, **more: Any) -> HunkOutcome:
+    """What a hunk of a change would become."""
+    target = change.new_path if isinstance(change, FileRename) else None
+    return HunkOutcome(hunk=hunk, path=change.path, kind=change.kind, new_path=target, outcome=outcome, **more)
 
 
 def moved(hunk: Hunk, changes: Sequence[Change], after: Rope) -> Hunk | None:
@@ -109,8 +165,9 @@ def moved(hunk: Hunk, changes: Sequence[Change], after: Rope) -> Hunk | None:
 def followed(hunk: Hunk, before: Rope, after: Rope, changes: Sequence[Change] | None) -> Hunk | None:
     """The hunk in `after`, by the changes that led there where they are known; None if its own lines changed.
 
-    A change that covers the hunk's lines may have left them as they were. Each is compared alone: in what several
-    leave behind, another line with the same text could be taken for the one that is gone.
+    A change that covers the hunk's lines may have left them as they were; one that cuts them has done so only if
+    they end or begin where they did. Each is looked at alone: in what several leave behind, another line with the
+    same text could be taken for the one that is gone.
     """
     if changes is None:
         return _unchanged(hunk, before, after)
@@ -119,10 +176,24 @@ def followed(hunk: Hunk, before: Rope, after: Rope, changes: Sequence[Change] | 
     text, place = before, hunk
     for change in changes:
         step = text.changed(change)
-        if (there := moved(place, [change], step) or _unchanged(place, text, step)) is None:
+        covers = change.span.start <= place.span.start and place.span.end <= change.span.end
+        there = moved(place, [change], step) or (
+            _unchanged(place, text, step) if covers else _uncut(place, change, step)
+        )
+        if there is None:
             return None
         text, place = step, there
     return place
+
+
+def _uncut(hunk: Hunk, change: Change, after: Rope) -> Hunk | None:
+    """The hunk after a change that began or ended within its lines, if these read as before."""
+    for place in (hunk.span, hunk.span.shifted(change.growth)):
+        starts_line = place.start == 0 or (place.start > 0 and after[place.start - 1] in "\r\n")
+        ends_line = hunk.old.endswith(("\r", "\n")) or place.end == len(after)
+        if starts_line and ends_line and after[place.start : place.end] == hunk.old:
+            return replace(hunk, span=place)
+    return None
 
 
 def _unchanged(hunk: Hunk, before: Rope, after: Rope) -> Hunk | None:

@@ -19,6 +19,7 @@ from dsh_lsp.decisions import (
     EditLanded,
     Effect,
     EffectKind,
+    FileKind,
     HunkDecided,
     Outcome,
     Position,
@@ -30,10 +31,14 @@ from dsh_lsp.decisions import (
 )
 from dsh_lsp.errors import ToolError
 from dsh_lsp.session.log import SessionLog
+from dsh_lsp.workspace.changes import Prepared, carry_out, copy_of, prepare
+from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.disk import create_file, list_folder, read_file, replace_file
 from dsh_lsp.workspace.edits import (
     Absent,
+    FileChange,
     FileEdit,
+    FileRename,
     Hunk,
     HunkOutcome,
     Landed,
@@ -42,9 +47,12 @@ from dsh_lsp.workspace.edits import (
     Verdict,
     applied,
     judge,
+    outcome_of,
     plan_hunks,
+    text_before,
 )
-from dsh_lsp.workspace.paths import NOTHING, check_writable, effects_of, resolve, shown
+from dsh_lsp.workspace.paths import NOTHING, effects_of, resolve, shown
+from dsh_lsp.workspace.places import around
 from dsh_lsp.workspace.port import Listing, OpenDocument
 from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Span
@@ -55,11 +63,12 @@ class HunkQuestion:
     """One hunk to decide on: the `number`th of `count` in its file, whose text is `text` now."""
 
     path: str
-    kind: Literal["edit", "create"]
+    kind: FileKind
     text: Rope
     hunk: Hunk
     number: int
     count: int
+    new_path: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,16 +92,19 @@ class _File:
     """One file of a proposal; the spans of `hunks` count in `text`, and `outcomes` fills up."""
 
     proposal: str
-    edit: FileEdit
-    path: Path
-    uri: str
+    prepared: Prepared
     text: Rope
     hunks: list[Hunk]
     outcomes: dict[str, HunkOutcome] = field(default_factory=dict)
 
+    @property
+    def change(self) -> FileChange:
+        """What is proposed."""
+        return self.prepared.change
+
     def outcome(self, hunk: Hunk, outcome: Outcome, **more: Any) -> HunkOutcome:
         """What a hunk would become."""
-        return HunkOutcome(hunk=hunk, path=self.edit.path, outcome=outcome, **more)
+        return outcome_of(self.change, hunk, outcome, **more)
 
     def undecided(self) -> list[Hunk]:
         """The hunks without an outcome."""
@@ -116,14 +128,23 @@ class _File:
         hunks = tuple(
             ReviewHunk(id=h.id, range=range_of(self.text, h.span), old_text=h.old, new_text=h.new) for h in self.hunks
         )
-        return ReviewFile(uri=self.uri, kind=self.edit.kind, hunks=hunks)
+        target = self.prepared.new_path
+        return ReviewFile(
+            uri=self.prepared.path.as_uri(),
+            kind=self.change.kind,
+            hunks=hunks,
+            new_uri=target.as_uri() if target is not None else None,
+        )
 
 
 class FileWorkspace:
     """The `Workspace` of one session without an editor; `decide` is asked for each hunk."""
 
-    def __init__(self, root: Path, log: SessionLog, *, decide: Decide, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self, root: Path, log: SessionLog, *, decide: Decide, new_id: Callable[[], str], copies: Copies
+    ) -> None:
         self.root = root
+        self._copies = copies
         self._log = log
         self._decide = decide
         self._new_id = new_id
@@ -154,9 +175,9 @@ class FileWorkspace:
         return []
 
     async def propose(
-        self, edits: Sequence[FileEdit], approved: frozenset[EffectKind] = NOTHING, *, signal: AbortSignal
+        self, edits: Sequence[FileChange], approved: frozenset[EffectKind] = NOTHING, *, signal: AbortSignal
     ) -> list[HunkOutcome]:
-        """Have every hunk decided, write those that are accepted, and tell what became of each."""
+        """Have every hunk decided, carry out those that are accepted, and tell what became of each."""
         proposal = self._new_id()
         files = await anyio.to_thread.run_sync(lambda: [self._plan(proposal, edit, approved) for edit in edits])
         self._log.append(ReviewOpened(proposal=proposal, files=tuple(file.describe() for file in files)))
@@ -165,21 +186,17 @@ class FileWorkspace:
                 await self._review(file, signal)
         return [file.outcomes[hunk.id] for file in files for hunk in file.hunks]
 
-    def _plan(self, proposal: str, edit: FileEdit, approved: frozenset[EffectKind]) -> _File:
-        """Cut an edit into hunks.
+    def _plan(self, proposal: str, change: FileChange, approved: frozenset[EffectKind]) -> _File:
+        """Cut a change into hunks.
 
         Raises:
-            ToolError: it may not be written, or changes nothing.
+            ToolError: it may not be made, or changes nothing.
         """
-        real = resolve(self.root, edit.path, approved)
-        check_writable(self.root, real, approved)
-        if edit.base is None and real.exists():
-            raise ToolError(f"{edit.path} exists already", code="EXISTS")
-        hunks = plan_hunks(edit, self._new_id)
+        prepared = prepare(self.root, change, approved, is_open=lambda _: False)
+        hunks = plan_hunks(prepared.change, self._new_id)
         if not hunks:
-            raise ToolError(f"{edit.path} would not change", code="NO_CHANGE")
-        text = edit.base.rope if edit.base else Rope.of("")
-        return _File(proposal=proposal, edit=edit, path=real, uri=real.as_uri(), text=text, hunks=hunks)
+            raise ToolError(f"{change.path} would not change", code="NO_CHANGE")
+        return _File(proposal=proposal, prepared=prepared, text=text_before(prepared.change), hunks=hunks)
 
     async def _review(self, file: _File, signal: AbortSignal) -> None:
         """Decide on a file's hunks, and write it once; a cancel before that leaves the file as it is."""
@@ -194,9 +211,9 @@ class FileWorkspace:
 
     async def _ask(self, file: _File) -> set[str]:
         """Ask for each hunk that still fits the file; the accepted ones."""
-        if file.edit.base is not None:  # an earlier edit of the same step may have changed it
+        if isinstance(file.change, FileEdit) and file.change.base is not None:  # an earlier edit may have changed it
             try:
-                now = await anyio.to_thread.run_sync(read_file, file.path, file.edit.path)
+                now = await anyio.to_thread.run_sync(read_file, file.prepared.path, file.change.path)
             except ToolError as error:
                 self._settle(file, [file.outcome(h, "notLanded", note=str(error)) for h in file.hunks])
                 return set()
@@ -206,8 +223,9 @@ class FileWorkspace:
         for number, hunk in enumerate(waiting, 1):
             choice = await self._decide(
                 HunkQuestion(
-                    path=file.edit.path,
-                    kind=file.edit.kind,
+                    path=file.change.path,
+                    kind=file.change.kind,
+                    new_path=file.change.new_path if isinstance(file.change, FileRename) else None,
                     text=file.text,
                     hunk=hunk,
                     number=number,
@@ -221,34 +239,49 @@ class FileWorkspace:
         return accepted
 
     async def _write(self, file: _File, accepted: set[str]) -> list[HunkOutcome]:
-        """Write the accepted hunks, log what landed, and tell what became of each."""
+        """Carry out what is accepted, log what was seen of it, and tell what became of each."""
         hunks = [hunk for hunk in file.hunks if hunk.id in accepted]
-        base = None if file.edit.base is None else file.text
         try:
             # Never torn: a thread that writes is waited for, and what it did is logged before the next await.
-            text, verdicts = await anyio.to_thread.run_sync(write_hunks, file.path, file.edit.path, base, hunks)
+            if isinstance(file.change, FileEdit):
+                base = None if file.change.base is None else file.text
+                text, verdicts = await anyio.to_thread.run_sync(
+                    write_hunks, file.prepared.path, file.change.path, base, hunks
+                )
+            else:
+                return [await self._carry_out(file, hunks[0])]
         except ToolError as error:
             return [file.outcome(hunk, "notLanded", note=str(error)) for hunk in hunks]
-        outcomes = []
-        for hunk in hunks:
-            match verdicts[hunk.id]:
-                case Landed(span):
-                    place = range_of(text, span)
-                    self._log.append(
-                        EditLanded(
-                            proposal=file.proposal,
-                            hunk=hunk.id,
-                            uri=file.uri,
-                            range=place,
-                            before=hunk.old,
-                            after=hunk.new,
-                        )
-                    )
-                    lines = lines_of(text, span)
-                    outcomes.append(file.outcome(hunk, "landed", lines=lines, note="saved"))
-                case _:
-                    outcomes.append(file.outcome(hunk, "conflict", current=str(text)))
-        return outcomes
+        return [self._landed(file, hunk, verdicts[hunk.id], text) for hunk in hunks]
+
+    async def _carry_out(self, file: _File, hunk: Hunk) -> HunkOutcome:
+        def act() -> str | None:
+            copy = copy_of(file.prepared, hunk.id, self._copies)
+            carry_out(file.prepared)
+            return copy
+
+        copy = await anyio.to_thread.run_sync(act)
+        self._log.append(landed_on_disk(file.proposal, hunk, file.describe(), copy))
+        return file.outcome(hunk, "landed")
+
+    def _landed(self, file: _File, hunk: Hunk, verdict: Verdict, text: Rope) -> HunkOutcome:
+        if not isinstance(verdict, Landed):
+            return file.outcome(hunk, "conflict", current=str(text))
+        above, below = around(text, verdict.span)
+        self._log.append(
+            EditLanded(
+                proposal=file.proposal,
+                hunk=hunk.id,
+                uri=file.prepared.path.as_uri(),
+                range=range_of(text, verdict.span),
+                before=hunk.old,
+                after=hunk.new,
+                kind=file.change.kind,
+                above=above,
+                below=below,
+            )
+        )
+        return file.outcome(hunk, "landed", lines=lines_of(text, verdict.span), note="saved")
 
     def _settle(self, file: _File, outcomes: Sequence[HunkOutcome]) -> None:
         """Keep and log what hunks became."""
@@ -280,6 +313,22 @@ def write_hunks(path: Path, name: str, base: Rope | None, hunks: Sequence[Hunk])
     except ToolError:  # somebody took it away at once
         return Rope.of(""), {hunk.id: Touched() for hunk in hunks}
     return after, verdicts | judge(before, ready, after)
+
+
+def landed_on_disk(proposal: str, hunk: Hunk, file: ReviewFile, copy: str | None) -> EditLanded:
+    """What is logged when a file was moved, deleted or restored."""
+    nowhere = Range(start=Position(line=0, character=0), end=Position(line=0, character=0))
+    return EditLanded(
+        proposal=proposal,
+        hunk=hunk.id,
+        uri=file.uri,
+        range=nowhere,
+        before="",
+        after="",
+        kind=file.kind,
+        new_uri=file.new_uri,
+        copy=copy,
+    )
 
 
 def range_of(text: Rope, span: Span) -> Range:

@@ -10,14 +10,14 @@ that found it is told to the model.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal
 
 from dsh_lsp.errors import ToolError
 from dsh_lsp.workspace.rope import Rope
-from dsh_lsp.workspace.text import Change, Span, split_lines, with_line_ending
+from dsh_lsp.workspace.text import Change, Span, occurrences, split_lines, with_line_ending
 
 Reading = Literal["exact", "trailing space ignored", "indentation adapted"]
 
@@ -43,7 +43,7 @@ def find_match(document: Rope, old: str, new: str, *, name: str) -> Match:
         raise ToolError("old_text must hold more than white space", code="EMPTY_MATCH")
     text, end = str(document), document.line_ending
     old, new = with_line_ending(old, end), with_line_ending(new, end)
-    exact = list(_occurrences(text, old))
+    exact = list(occurrences(text, old))
     if exact:
         spans = [Span(start, start + len(old)) for start in exact]
         return Match(change=Change(_only(spans, text, name), new), reading="exact")
@@ -66,14 +66,6 @@ def find_match(document: Rope, old: str, new: str, *, name: str) -> Match:
             reading="indentation adapted",
         )
     raise ToolError(_miss(lines, wanted, name), code="NO_MATCH")
-
-
-def _occurrences(text: str, piece: str) -> Iterator[int]:
-    """Where a piece stands, overlapping ones included."""
-    at = text.find(piece)
-    while at != -1:
-        yield at
-        at = text.find(piece, at + 1)
 
 
 def _windows(lines: Sequence[str], wanted: Sequence[str], fold: Callable[[str], str]) -> list[Span]:

@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 
 from dsh_lsp.abort import AbortSignal
 from dsh_lsp.decisions import Effect, EffectKind
-from dsh_lsp.workspace.edits import FileEdit, HunkOutcome, Snapshot
+from dsh_lsp.workspace.edits import FileChange, HunkOutcome, Snapshot
 from dsh_lsp.workspace.paths import NOTHING
 
 
@@ -65,7 +65,7 @@ class Workspace(Protocol):
         """The documents of the workspace that the editor holds, with their text as it is there."""
 
     async def propose(
-        self, edits: Sequence[FileEdit], approved: frozenset[EffectKind] = NOTHING, *, signal: AbortSignal
+        self, edits: Sequence[FileChange], approved: frozenset[EffectKind] = NOTHING, *, signal: AbortSignal
     ) -> list[HunkOutcome]:
         """Show edits for review and wait until every hunk is decided, or the signal fires.
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dsh_lsp.decisions import FileKind
 from dsh_lsp.workspace.edits import HunkOutcome
 
+_WORDS: dict[FileKind, str] = {"edit": "edit", "create": "new file", "rename": "rename", "delete": "deletion"}
 _FAILURES = frozenset({"unconfirmed", "conflict", "notLanded"})
 _MAX_CURRENT_CHARS = 4_000
 
@@ -32,7 +34,12 @@ def describe_outcomes(outcomes: Sequence[HunkOutcome]) -> str:
 
 def _sentence(outcome: HunkOutcome) -> str:
     path, note = outcome.path, f" ({outcome.note})" if outcome.note else ""
+    what = _WORDS[outcome.kind]
     match outcome.outcome:
+        case "landed" if outcome.kind == "rename":
+            return f"{path}: the rename was accepted; the file is {outcome.new_path} now{note}."
+        case "landed" if outcome.kind == "delete":
+            return f"{path}: the deletion was accepted; the file is gone{note}."
         case "landed":
             first, last = outcome.lines or (1, 1)
             where = f"line {first}" if first == last else f"lines {first}-{last}"
@@ -42,18 +49,18 @@ def _sentence(outcome: HunkOutcome) -> str:
             return f"{path}: the edit was accepted and is in the document, {where}{note}."
         case "rejected":
             words = f" They said: {outcome.comment}" if outcome.comment else ""
-            return f"{path}: the user rejected the edit; the document is unchanged.{words}"
+            return f"{path}: the user rejected the {what}; the document is unchanged.{words}"
         case "unconfirmed":
             return (
-                f"{path}: NOT CONFIRMED. The user accepted the edit and it was sent to the editor, but the document "
-                "does not show it. Do not assume that it is there: read the file before you go on."
+                f"{path}: NOT CONFIRMED. The user accepted the {what} and it was sent to the editor, but nothing "
+                "shows it. Do not assume that it is there: read the file before you go on."
             )
         case "conflict":
-            return f"{path}: the user changed these lines meanwhile; the edit was not applied."
+            return f"{path}: these lines were changed meanwhile; the {what} was not applied."
         case "notLanded":
-            return f"{path}: the edit was not applied{note}."
+            return f"{path}: the {what} was not applied{note}."
         case "cancelled":
-            return f"{path}: the review was cancelled before a decision; the edit was not applied."
+            return f"{path}: the review was cancelled before a decision; the {what} was not applied."
 
 
 def _clip(text: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dsh_lsp.workspace.diff import common_prefix
@@ -77,3 +78,11 @@ def difference(before: str, after: str) -> Change:
         before[: start - 1 if start else None : -1], after[: start - 1 if start else None : -1], limit - start
     )
     return Change(Span(start, len(before) - tail), after[start : len(after) - tail])
+
+
+def occurrences(text: str, piece: str) -> Iterator[int]:
+    """Where a piece stands, overlapping ones included."""
+    at = text.find(piece)
+    while at != -1:
+        yield at
+        at = text.find(piece, at + 1) if piece else -1

@@ -26,6 +26,8 @@ from dsh_lsp.lsp.editor import ClientProfile, Editor
 from dsh_lsp.lsp.review import Reviews
 from dsh_lsp.lsp.workspace import EditorWorkspace
 from dsh_lsp.session.log import SessionHeader, SessionLog
+from dsh_lsp.workspace.changes import Prepared
+from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.edits import FileEdit
 from dsh_lsp.workspace.match import find_match
 from tests.benchmarks import Ratio, interleave, ratio
@@ -66,7 +68,13 @@ class _Bench:
         log.append(TurnStart(turn=1))
         editor = Editor(self, ClientProfile(name="benchmark"))
         self.reviews = Reviews(
-            log=log, documents=self.documents, editor=editor, tasks=_Tasks(), new_id=lambda: f"h{next(ids)}"
+            log=log,
+            documents=self.documents,
+            editor=editor,
+            tasks=_Tasks(),  # type: ignore[arg-type]
+            new_id=lambda: f"h{next(ids)}",
+            root=folder,
+            copies=Copies(folder / "copies"),
         )
         self.workspace = EditorWorkspace(folder, self.documents, self.reviews)
         self._edits = count()
@@ -123,14 +131,14 @@ class _Bench:
         return spent
 
     async def _propose(self, edit: FileEdit) -> None:
-        (outcome,) = await self.reviews.propose([(edit, self.path)], signal=AbortSignal())
+        (outcome,) = await self.reviews.propose([Prepared(change=edit, path=self.path)], signal=AbortSignal())
         assert outcome.outcome == "landed"
 
     async def wait_for_review(self) -> None:
         """Leave a hunk waiting, so that every change has to be followed."""
         base = await self.workspace.read(self.path.name)
         edit = FileEdit(path=base.path, base=base, new=base.rope.replaced((1, 0), (1, 4), "\t"))
-        asyncio.ensure_future(self.reviews.propose([(edit, self.path)], signal=AbortSignal()))  # noqa: RUF006
+        asyncio.ensure_future(self.reviews.propose([Prepared(change=edit, path=self.path)], signal=AbortSignal()))  # noqa: RUF006
         await self._shown()
 
     async def _shown(self) -> None:

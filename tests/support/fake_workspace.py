@@ -9,7 +9,16 @@ from typing import Literal
 from dsh_lsp.abort import AbortSignal
 from dsh_lsp.decisions import Effect, EffectKind
 from dsh_lsp.errors import ToolError
-from dsh_lsp.workspace.edits import FileEdit, HunkOutcome, Snapshot, plan_hunks
+from dsh_lsp.workspace.edits import (
+    FileChange,
+    FileDelete,
+    FileEdit,
+    FileRename,
+    HunkOutcome,
+    Snapshot,
+    outcome_of,
+    plan_hunks,
+)
 from dsh_lsp.workspace.paths import NOTHING
 from dsh_lsp.workspace.port import Entry, Listing, OpenDocument
 from dsh_lsp.workspace.rope import Rope
@@ -49,18 +58,32 @@ class FakeWorkspace:
         return [OpenDocument(path=path, uri=f"file:///w/{path}", text=text) for path, text in self.open.items()]
 
     async def propose(
-        self, edits: Sequence[FileEdit], approved: frozenset[EffectKind] = NOTHING, *, signal: AbortSignal
+        self, edits: Sequence[FileChange], approved: frozenset[EffectKind] = NOTHING, *, signal: AbortSignal
     ) -> list[HunkOutcome]:
         outcomes = []
         for edit in edits:
-            self._touch("propose", edit.path, approved)
+            for path in (edit.path, edit.new_path) if isinstance(edit, FileRename) else (edit.path,):
+                self._touch("propose", path, approved)
+            if isinstance(edit, FileDelete | FileRename) and edit.path not in self.files:
+                raise ToolError(f"there is no file {edit.path}", code="NOT_FOUND")
             ids = iter(range(1_000))
             for hunk in plan_hunks(edit, lambda ids=ids: f"h{next(ids)}"):  # type: ignore[misc]
                 outcome: Literal["landed", "rejected"] = "landed" if self.accepts else "rejected"
-                outcomes.append(HunkOutcome(hunk=hunk, path=edit.path, outcome=outcome, lines=(1, 1)))
+                outcomes.append(outcome_of(edit, hunk, outcome, lines=(1, 1)))
             if self.accepts:
-                self.files[edit.path] = str(edit.new)
+                self._carry_out(edit)
         return outcomes
+
+    def _carry_out(self, change: FileChange) -> None:
+        match change:
+            case FileEdit(path=path, new=text):
+                self.files[path] = str(text)
+            case FileRename(path=path, new_path=new_path):
+                self.files[new_path] = self.files.pop(path)
+            case FileDelete(path=path):
+                del self.files[path]
+            case _:
+                raise AssertionError(change)
 
     def _touch(self, what: str, path: str, approved: frozenset[EffectKind]) -> None:
         self.touched.append(f"{what} {path}")

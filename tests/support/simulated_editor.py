@@ -79,8 +79,10 @@ class Manners:
     answers: Literal["yes", "null", "error", "silence"] = "yes"
     lies: int = 0
     first_version: int = 1
+    unchecked_zero: bool = False  # an edit of version 0 is applied to whatever there is
     edit_by_edit: bool = False  # each text edit is a change and a didChange of its own
     whole_text: bool = False  # a didChange holds the whole text
+    operations: Literal["does", "ignores"] = "does"  # renames and deletions; some say yes to them and do nothing
     saves: bool = False  # offers `dsh/save`
     encoding: Literal["utf-8", "utf-16", "utf-32"] = "utf-16"
     link: float = 0.002  # how long a message is on its way
@@ -125,6 +127,7 @@ class Application:
     before: State
     put: tuple[int, ...]
     took: tuple[int, ...]
+    overtaken: bool = False  # it was made for an earlier text, and the editor did not look
 
     def stands(self, state: State, lines: Span) -> bool:
         """Whether a state shows all of this edit, untouched and in whole lines; in `base` it replaces `lines`."""
@@ -229,20 +232,38 @@ class SimulatedEditor:
             if flush is not None and self.manners.tells == "after":
                 self._flush_after(flush)
 
+    def _operate(self, change: dict[str, Any]) -> None:
+        """Rename or delete a file with its buffer."""
+        uri = change.get("oldUri") or change["uri"]
+        path = self.buffers[uri].path
+        if change["kind"] == "delete":
+            path.unlink()
+            self.close(uri)
+            return
+        target = Path(change["newUri"].removeprefix("file://"))
+        path.rename(target)
+        self.close(uri)
+        self.open(target)
+
     def _answer(self, change: dict[str, Any]) -> tuple[str, Buffer | None]:
+        if "kind" in change:
+            if self.manners.operations == "does":
+                self._operate(change)
+            return "yes", None
         uri, version = change["textDocument"]["uri"], change["textDocument"]["version"]
         buffer = self.buffers.get(uri)
         if buffer is None:
             return "no", None
-        if version != buffer.version:
+        overtaken = version != buffer.version
+        if overtaken and not (self.manners.unchecked_zero and version == 0):
             return self.manners.stale, None
         if self._lies:
             self._lies -= 1
             return "yes", None
-        self._apply(buffer, change["edits"])
+        self._apply(buffer, change["edits"], overtaken=overtaken)
         return self.manners.answers, buffer
 
-    def _apply(self, buffer: Buffer, edits: list[dict[str, Any]]) -> None:
+    def _apply(self, buffer: Buffer, edits: list[dict[str, Any]], *, overtaken: bool) -> None:
         base, encoding = buffer.state, self.manners.encoding
         ends = [
             [
@@ -269,6 +290,7 @@ class SimulatedEditor:
                     before=before,
                     put=cells,
                     took=before.cells[start:end],
+                    overtaken=overtaken,
                 )
             )
             if self.manners.edit_by_edit:

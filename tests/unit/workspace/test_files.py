@@ -14,6 +14,7 @@ from dsh_lsp.decisions import EditLanded, Position, Range, ReviewDecided, Review
 from dsh_lsp.errors import ToolError
 from dsh_lsp.events import TurnStart
 from dsh_lsp.session.log import SessionHeader, SessionLog
+from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.edits import FileEdit, HunkOutcome
 from dsh_lsp.workspace.files import Choice, Decide, FileWorkspace, HunkQuestion, accept_all, range_of
 from dsh_lsp.workspace.rope import Rope
@@ -24,7 +25,9 @@ def new_workspace(root: Path, decide: Decide = accept_all) -> tuple[FileWorkspac
     log = SessionLog(SessionHeader(id="s1", created_at=0, cwd=str(root)))
     log.append(TurnStart(turn=1))
     ids = count(1)
-    return FileWorkspace(root, log, decide=decide, new_id=lambda: f"id{next(ids)}"), log
+    return FileWorkspace(
+        root, log, decide=decide, new_id=lambda: f"id{next(ids)}", copies=Copies(root / "copies")
+    ), log
 
 
 async def propose(

@@ -1,0 +1,205 @@
+"""Landed: the agent's edits that stand in the user's files, where they are now, and how each is taken back.
+
+Owns: the places of landed hunks while their documents stay open.
+Rules: rebuilt from the log; an edit is taken back only where its own lines stand as they landed, so that what the
+user has made of them since is never touched; what cannot be taken back is told with the reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dsh_lsp.abort import Disposer
+from dsh_lsp.decisions import EditLanded, Position, ReviewOpened
+from dsh_lsp.errors import ToolError
+from dsh_lsp.events import LogEvent, TurnStart
+from dsh_lsp.lsp.documents import Document, DocumentChanged, Documents, path_of
+from dsh_lsp.session.log import SessionLog
+from dsh_lsp.workspace.changes import Prepared
+from dsh_lsp.workspace.copies import Copies
+from dsh_lsp.workspace.disk import read_file
+from dsh_lsp.workspace.edits import FileDelete, FileEdit, FileRename, FileRestore, Hunk, Snapshot, followed
+from dsh_lsp.workspace.paths import shown
+from dsh_lsp.workspace.places import find_again
+from dsh_lsp.workspace.rope import Rope
+from dsh_lsp.workspace.text import Span
+
+
+@dataclass(slots=True, eq=False)
+class Mark:
+    """Where a landed hunk stands in an open document; `rope` is the version that the place counts in."""
+
+    edit: EditLanded
+    key: str
+    hunk: Hunk
+    rope: Rope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeBack:
+    """How an edit is taken back: a change of its file, and the hunk of it in the text as it is now."""
+
+    edit: EditLanded
+    prepared: Prepared
+    text: Rope
+    span: Span
+
+
+class LandedEdits:
+    """The landed edits of one session."""
+
+    def __init__(self, log: SessionLog, documents: Documents, root: Path, copies: Copies) -> None:
+        self._documents = documents
+        self._root = root
+        self._copies = copies
+        self._turn: int | None = None
+        self._turns: dict[str, int | None] = {}  # of each proposal; None for one that took others back
+        self._undoes: dict[str, str] = {}
+        self._edits: dict[str, EditLanded] = {}
+        self._marks: dict[str, Mark] = {}
+        self._watched: dict[str, Disposer] = {}
+        self._fresh: set[str] = set()
+        self._kept: set[str] = set()
+        for event in log.facts():
+            self._note(event)
+        log.appended.listen(self._on_event)
+        documents.changed.listen(self._on_change)
+        documents.closed.listen(self._on_close)
+
+    # -- what there is ---------------------------------------------------------------------------------------
+
+    def of_turn(self, turn: int) -> list[EditLanded]:
+        """What a turn changed and nobody took back, the last first."""
+        return [edit for edit in reversed(self._edits.values()) if self._turns.get(edit.proposal) == turn]
+
+    def get(self, hunk: str) -> EditLanded | None:
+        """A hunk that landed since the last turn began, and that was neither kept nor taken back."""
+        return self._edits.get(hunk) if hunk in self._fresh and hunk not in self._kept else None
+
+    def keep(self, hunk: str) -> None:
+        """Take a landed hunk as it is: it is not offered to be taken back any more, but for a rewind."""
+        self._kept.add(hunk)
+
+    def at(self, key: str) -> list[Mark]:
+        """The hunks of a document that can still be kept or taken back, in order."""
+        marks = (mark for hunk, mark in self._marks.items() if self.get(hunk) is not None)
+        here = [mark for mark in marks if mark.key == key]
+        return sorted(here, key=lambda mark: mark.hunk.span.start)
+
+    # -- taking back -----------------------------------------------------------------------------------------
+
+    def plan(self, edit: EditLanded) -> TakeBack:
+        """How an edit is taken back, by what is there now; reads files.
+
+        Raises:
+            ToolError: it cannot be, and why.
+        """
+        if edit.hunk not in self._edits:
+            raise ToolError("it was taken back already", code="CANNOT_UNDO")
+        path = path_of(edit.uri)
+        if path is None:
+            raise ToolError("it is not a file", code="CANNOT_UNDO")
+        name = shown(self._root, path)
+        match edit.kind:
+            case "rename":
+                target = path_of(edit.new_uri or "")
+                if target is None or not target.is_file():
+                    raise ToolError("the renamed file is not there any more", code="CANNOT_UNDO")
+                change = FileRename(path=shown(self._root, target), new_path=name)
+                return _whole(edit, Prepared(change=change, path=target, new_path=path))
+            case "delete":
+                data = self._copies.read(edit.copy or "")
+                return _whole(edit, Prepared(change=FileRestore(path=name, data=data), path=path))
+            case "create":
+                text = str(self._text(path, name))
+                if text != edit.after:
+                    raise ToolError("the new file was changed since", code="CANNOT_UNDO")
+                change_back = FileDelete(path=name, data=edit.after.encode(), text=text)
+                return _whole(edit, Prepared(change=change_back, path=path))
+            case "edit":
+                rope = self._text(path, name)
+                span = self._place(edit, rope)
+                base = Snapshot(uri=edit.uri, path=name, rope=rope)
+                undone = FileEdit(path=name, base=base, new=rope)
+                return TakeBack(edit=edit, prepared=Prepared(change=undone, path=path), text=rope, span=span)
+
+    def _text(self, path: Path, name: str) -> Rope:
+        document = self._documents.at(path)
+        return document.rope if document is not None else Rope.of(read_file(path, name).text)
+
+    def _place(self, edit: EditLanded, rope: Rope) -> Span:
+        mark = self._marks.get(edit.hunk)
+        if mark is not None and mark.rope is rope and rope[mark.hunk.span.start : mark.hunk.span.end] == edit.after:
+            return mark.hunk.span
+        found = find_again(rope, edit.after, edit.above or "", edit.below or "")
+        if isinstance(found, str):
+            raise ToolError(found, code="CANNOT_UNDO")
+        return found
+
+    # -- following -------------------------------------------------------------------------------------------
+
+    def _note(self, event: LogEvent) -> None:
+        match event.data:
+            case TurnStart(turn=turn):
+                self._turn = turn
+                self._fresh.clear()
+                self._kept.clear()
+            case ReviewOpened(proposal=proposal, files=files):
+                undoes = {hunk.id: hunk.undoes for file in files for hunk in file.hunks if hunk.undoes is not None}
+                self._undoes |= undoes
+                self._turns[proposal] = None if undoes else self._turn
+            case EditLanded() as edit if edit.hunk in self._undoes:
+                self._forget(self._undoes[edit.hunk])
+            case EditLanded() as edit:
+                self._edits[edit.hunk] = edit
+                self._fresh.add(edit.hunk)
+            case _:
+                pass
+
+    def _on_event(self, event: LogEvent) -> None:
+        self._note(event)
+        if isinstance(event.data, EditLanded) and event.data.hunk in self._edits:
+            self._mark(event.data)
+
+    def _forget(self, hunk: str) -> None:
+        self._edits.pop(hunk, None)
+        self._marks.pop(hunk, None)
+
+    def _mark(self, edit: EditLanded) -> None:
+        document = self._documents.get(edit.uri)
+        if document is None or edit.kind not in ("edit", "create"):
+            return
+        span = Span(*(document.offset_at(Position(line=p.line, character=p.character)) for p in edges(edit)))
+        if document.rope[span.start : span.end] == edit.after:
+            hunk = Hunk(id=edit.hunk, span=span, old=edit.after, new=edit.before)
+            self._marks[edit.hunk] = Mark(edit, document.key, hunk, document.rope)
+            if document.key not in self._watched:
+                self._watched[document.key] = self._documents.watch(document.key)
+
+    def _on_change(self, event: DocumentChanged) -> None:
+        key = event.document.key
+        if key not in self._watched:
+            return
+        for mark in [mark for mark in self._marks.values() if mark.key == key]:
+            if mark.rope is event.after:
+                continue  # it was seen in this very change
+            hunk = followed(mark.hunk, event.before, event.after, event.changes)
+            if hunk is None or mark.rope is not event.before:
+                del self._marks[mark.edit.hunk]
+            else:
+                mark.hunk, mark.rope = hunk, event.after
+
+    def _on_close(self, document: Document) -> None:
+        if (dispose := self._watched.pop(document.key, None)) is not None:
+            dispose()
+            self._marks = {hunk: mark for hunk, mark in self._marks.items() if mark.key != document.key}
+
+
+def edges(edit: EditLanded) -> tuple[Position, Position]:
+    """Where an edit began and ended."""
+    return edit.range.start, edit.range.end
+
+
+def _whole(edit: EditLanded, prepared: Prepared) -> TakeBack:
+    return TakeBack(edit=edit, prepared=prepared, text=Rope.of(""), span=Span(0, 0))

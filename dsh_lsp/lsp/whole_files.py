@@ -1,0 +1,104 @@
+"""Whole files: creates, renames and deletes what a person has accepted, and looks whether the disk shows it.
+
+Rules: a document that the editor holds is renamed or deleted by the editor where it can, anything else directly; one
+that holds the user's unsaved text is left alone, for editors save or lose that text on the way.
+Source: what real editors were seen to do: some save a buffer when they rename it, some ignore file operations and
+answer `applied: true`, and some empty the file that they are asked to create.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import anyio
+import anyio.to_thread
+
+from dsh_lsp.decisions import Outcome
+from dsh_lsp.errors import ToolError
+from dsh_lsp.lsp.documents import Document, Documents, uri_of
+from dsh_lsp.lsp.editor import Editor
+from dsh_lsp.lsp.proposal import Item
+from dsh_lsp.session.log import SessionLog
+from dsh_lsp.wire import JsonObject
+from dsh_lsp.workspace.changes import Prepared, carry_out, check_unchanged, copy_of, is_done
+from dsh_lsp.workspace.copies import Copies
+from dsh_lsp.workspace.disk import text_on_disk
+from dsh_lsp.workspace.edits import FileDelete, FileRename, HunkOutcome
+from dsh_lsp.workspace.files import landed_on_disk
+
+LABEL = "DSH"
+LOOK_S = (0.0, 0.05, 0.2, 0.75)  # when to look at the disk after the editor has answered
+
+
+class WholeFiles:
+    """Carries out what is done to whole files."""
+
+    def __init__(
+        self,
+        *,
+        log: SessionLog,
+        documents: Documents,
+        editor: Editor,
+        copies: Copies,
+        settle: Callable[[Iterable[tuple[Item, HunkOutcome]]], None],
+    ) -> None:
+        self._log = log
+        self._documents = documents
+        self._editor = editor
+        self._copies = copies
+        self._settle = settle
+
+    async def carry_out(self, item: Item) -> None:
+        """Do it, log it if the disk shows it, and settle the item."""
+        item.state = "sent"
+        prepared = item.file.prepared
+        try:
+            copy, outcome = await self._act(prepared, item.hunk.id)
+        except ToolError as error:
+            self._settle([(item, item.as_outcome("notLanded", note=str(error)))])
+            return
+        if outcome == "landed":
+            view = Document(item.file.uri, 0, item.file.text)
+            described = item.file.describe(view, items=[], version=None)
+            self._log.append(landed_on_disk(item.file.proposal, item.hunk, described, copy))
+        self._settle([(item, item.as_outcome(outcome))])
+
+    async def _act(self, prepared: Prepared, hunk: str) -> tuple[str | None, Outcome]:
+        """Keep a copy of what goes, then act.
+
+        Raises:
+            ToolError: nothing was done.
+        """
+        document = self._documents.at(prepared.path)
+        if document is not None and await anyio.to_thread.run_sync(text_on_disk, prepared.path) != document.text:
+            raise ToolError("the editor holds text of it that is not saved", code="DIRTY")
+        if prepared.new_path is not None and self._documents.at(prepared.new_path) is not None:
+            raise ToolError("the new name is open in the editor", code="EXISTS")
+        copy = await anyio.to_thread.run_sync(copy_of, prepared, hunk, self._copies)
+        operation = self._operation(prepared, document)
+        if operation is None:
+            await anyio.to_thread.run_sync(carry_out, prepared)
+            return copy, "landed"
+        if isinstance(prepared.change, FileDelete):
+            await anyio.to_thread.run_sync(check_unchanged, prepared.path, prepared.change.data, prepared.change.path)
+        applied = await self._editor.apply_edit(LABEL, {"documentChanges": [operation]})
+        for pause_s in LOOK_S:
+            await anyio.sleep(pause_s)
+            if await anyio.to_thread.run_sync(is_done, prepared):
+                return copy, "landed"
+        if not applied:
+            raise ToolError("the editor did not do it and gave no reason", code="REFUSED")
+        return copy, "unconfirmed"
+
+    def _operation(self, prepared: Prepared, document: Document | None) -> JsonObject | None:
+        """What to ask of the editor; None where it does not hold the document or cannot do it."""
+        kind = prepared.change.kind
+        if document is None or kind not in self._editor.profile.resource_operations:
+            return None
+        match prepared.change:
+            case FileRename() if prepared.new_path is not None:
+                return {"kind": "rename", "oldUri": document.uri, "newUri": uri_of(prepared.new_path)}
+            case FileDelete():
+                return {"kind": "delete", "uri": document.uri}
+            case _:
+                return None

@@ -1,0 +1,134 @@
+"""Changes: checks a proposed change before anybody reviews it, and carries out what is done to whole files.
+
+Rules: never over an existing file; a link is never moved or deleted, for what it names is another file; what is
+deleted is what was proposed to be, to the byte, and a copy of it is kept first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dsh_lsp.decisions import EffectKind
+from dsh_lsp.errors import ToolError
+from dsh_lsp.workspace.copies import Copies
+from dsh_lsp.workspace.disk import create_file, decode_bytes, move_file, read_bytes, remove_file
+from dsh_lsp.workspace.edits import FileChange, FileDelete, FileEdit, FileRename, FileRestore
+from dsh_lsp.workspace.paths import check_writable, resolve
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A change that may be proposed, and the real paths that it is about."""
+
+    change: FileChange
+    path: Path
+    new_path: Path | None = None
+
+
+def prepare(
+    root: Path, change: FileChange, approved: frozenset[EffectKind], *, is_open: Callable[[Path], bool]
+) -> Prepared:
+    """Check a change; `is_open` tells whether an editor holds a document, on disk or not.
+
+    Raises:
+        ToolError: `OUTSIDE`, `RIGHTS`, `EXISTS`, `NOT_FOUND`, `NOT_A_FILE`, `TOO_LARGE`.
+    """
+    real = resolve(root, change.path, approved)
+    check_writable(root, real, approved)
+    match change:
+        case FileEdit(base=None) | FileRestore():
+            _check_free(root, real, change.path, is_open)
+        case FileRename(new_path=new_path):
+            _check_plain(root, change.path, real)
+            target = resolve(root, new_path, approved)
+            check_writable(root, target, approved)
+            if not (target.exists() and target.samefile(real)):
+                _check_free(root, target, new_path, is_open)
+            return Prepared(change=change, path=real, new_path=target)
+        case FileDelete():
+            _check_plain(root, change.path, real)
+            data = read_bytes(real, change.path)
+            return Prepared(change=replace(change, data=data, text=_shown(data)), path=real)
+        case FileEdit():
+            pass
+    return Prepared(change=change, path=real)
+
+
+def _check_free(root: Path, real: Path, name: str, is_open: Callable[[Path], bool]) -> None:
+    if os.path.lexists(real) or _given(root, name).is_symlink() or is_open(real):
+        raise ToolError(f"{name} exists already", code="EXISTS")
+
+
+def _check_plain(root: Path, name: str, real: Path) -> None:
+    """Refuse what is no file of its own."""
+    if not real.exists():
+        raise ToolError(f"{name} does not exist", code="NOT_FOUND")
+    if _given(root, name).is_symlink():
+        raise ToolError(f"{name} is a symbolic link; the agent moves and deletes files alone", code="NOT_A_FILE")
+    if not real.is_file():
+        raise ToolError(f"{name} is not a file", code="NOT_A_FILE")
+
+
+def _given(root: Path, name: str) -> Path:
+    """The path as it was given, no link at its end followed."""
+    return Path(os.path.realpath(root)) / Path(name).expanduser()
+
+
+def _shown(data: bytes) -> str:
+    """A file as a person decides on it; empty if it is not text."""
+    try:
+        return decode_bytes(data, "").text
+    except ToolError:
+        return ""
+
+
+def carry_out(prepared: Prepared) -> None:
+    """Move, delete or restore a file.
+
+    Raises:
+        ToolError: `CHANGED` or what the disk says; nothing was done.
+    """
+    match prepared:
+        case Prepared(change=FileRename(new_path=name), path=path, new_path=Path() as target):
+            move_file(path, target, name)
+        case Prepared(change=FileDelete(data=data, path=name), path=path):
+            check_unchanged(path, data, name)
+            remove_file(path, name)
+        case Prepared(change=FileRestore(data=data, path=name), path=path):
+            create_file(path, data, name)
+        case _:
+            raise AssertionError(f"hunks decide on {prepared.change}")
+
+
+def check_unchanged(path: Path, data: bytes, name: str) -> None:
+    """Refuse to delete what holds something else by now.
+
+    Raises:
+        ToolError: `CHANGED`.
+    """
+    if read_bytes(path, name) != data:
+        raise ToolError(f"{name} was changed meanwhile", code="CHANGED")
+
+
+def is_done(prepared: Prepared) -> bool:
+    """Whether the disk shows it."""
+    match prepared.change:
+        case FileRename():
+            return not prepared.path.exists() and prepared.new_path is not None and prepared.new_path.is_file()
+        case FileDelete():
+            return not prepared.path.exists()
+        case _:
+            return prepared.path.exists()
+
+
+def copy_of(prepared: Prepared, hunk: str, copies: Copies) -> str | None:
+    """Keep what a change takes away; the copy's name.
+
+    Raises:
+        ToolError: `NOT_WRITABLE`.
+    """
+    change = prepared.change
+    return copies.keep(hunk, change.data) if isinstance(change, FileDelete) else None

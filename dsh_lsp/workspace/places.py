@@ -1,0 +1,49 @@
+"""Places: finds lines again that were seen in an earlier version of a text, by what stands beside them.
+
+Rules: a place is certain or it is none: the lines must stand between the lines between which they were seen, in one
+place alone. That a line occurs only once is not enough: it may be another one, and its twin be gone.
+"""
+
+from __future__ import annotations
+
+from dsh_lsp.workspace.rope import Rope
+from dsh_lsp.workspace.text import Span, occurrences, split_lines
+
+CONTEXT_LINES = 3  # kept of each side
+CONTEXT_CHARS = 600
+
+
+def around(text: Rope, span: Span) -> tuple[str, str]:
+    """The lines above and below a place."""
+    first, (last, column) = text.place_at(span.start)[0], text.place_at(span.end)
+    last += column > 0
+    above = "".join(text.lines(max(0, first - CONTEXT_LINES), first))
+    below = "".join(text.lines(last, last + CONTEXT_LINES))
+    return above[-CONTEXT_CHARS:], below[:CONTEXT_CHARS]
+
+
+def find_again(text: Rope, piece: str, above: str, below: str) -> Span | str:
+    """Where lines stand that were seen between others, or why that cannot be told.
+
+    All that was kept of both sides must be there, else the one line next to it on each side, which the start and
+    the end of the text are too.
+    """
+    plain = str(text)
+    near = "".join(split_lines(above)[-1:]), "".join(split_lines(below)[:1])
+    for before, after in dict.fromkeys(((above, below), near)):
+        found = [
+            start
+            for at in occurrences(plain, before + piece + after)
+            if _between(plain, start := at + len(before), start + len(piece), before, after)
+        ]
+        if len(found) == 1:
+            return Span(found[0], found[0] + len(piece))
+        if found:
+            return "its lines occur more than once"
+    return "its lines, or those beside them, were changed since"
+
+
+def _between(text: str, start: int, end: int, before: str, after: str) -> bool:
+    """Whether whole lines stand there, with nothing where nothing was beside them."""
+    whole = (start == 0 or text[start - 1] in "\r\n") and (end == len(text) or end == 0 or text[end - 1] in "\r\n")
+    return whole and (bool(before) or start == 0) and (bool(after) or end == len(text))

@@ -1,0 +1,292 @@
+"""Undo: what landed can be kept or taken back, where it still stands as it landed, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import anyio
+import pytest
+
+from dsh_lsp.abort import AbortSignal
+from dsh_lsp.decisions import ReviewOpened
+from dsh_lsp.errors import SessionError
+from dsh_lsp.events import Ended, TurnEnd, TurnStart
+from dsh_lsp.workspace.edits import FileDelete, FileEdit, FileRename
+from dsh_lsp.workspace.rope import Rope
+from tests.support.review_bench import Bench, make_bench, run_virtually
+from tests.support.simulated_editor import Manners
+
+BEFORE = "one\ntwo\nthree\nfour\nfive\n"
+AFTER = "one\n2\nthree\nfour\n4.5\nfive\n"
+EDITORS = [
+    Manners(name="VS Code", saves=True),
+    Manners(name="stock Neovim", tells="after", delay=0.138, stale="yes"),
+    Manners(name="eglot", tells="debounced", delay=0.5, stale="error"),
+]
+ANY_EDITOR = pytest.mark.parametrize("manners", EDITORS, ids=lambda manners: manners.name)
+
+Story = Callable[[Bench], Awaitable[None]]
+
+
+def play(root: Path, story: Story, manners: Manners = EDITORS[0], **profile: object) -> None:
+    async def main(tasks) -> None:
+        await story(make_bench(root, tasks, manners, **profile))
+
+    run_virtually(main)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "a.txt").write_text(BEFORE)
+    return folder
+
+
+@ANY_EDITOR
+def test_a_turn_is_rewound_in_the_buffer_and_what_the_user_typed_beside_it_stays(root, manners) -> None:
+    async def story(bench: Bench) -> None:
+        await bench.open("a.txt")
+        await bench.land(await bench.edit("a.txt", AFTER))
+        await bench.type("a.txt", "three", "THREE")
+        assert await bench.rewind() == [None, None]
+        assert bench.text("a.txt") == BEFORE.replace("three", "THREE")
+        undone = [edit.hunk for edit in bench.landed()][:2]
+        opened = [event.data for event in bench.log if isinstance(event.data, ReviewOpened)][-1]
+        assert sorted(hunk.undoes for file in opened.files for hunk in file.hunks) == sorted(undone)
+        assert bench.reviews.landed.of_turn(1) == []
+
+    play(root, story, manners)
+
+
+def test_a_hunk_whose_lines_the_user_has_changed_is_left_and_the_reason_told(root) -> None:
+    async def story(bench: Bench) -> None:
+        await bench.open("a.txt")
+        await bench.land(await bench.edit("a.txt", AFTER))
+        await bench.type("a.txt", "2\n", "2 and mine\n")
+        reasons = await bench.rewind()
+        assert sorted(reason is None for reason in reasons) == [False, True]
+        assert "its lines, or those beside them, were changed since" in reasons
+        assert bench.text("a.txt") == BEFORE.replace("two", "2 and mine")
+
+    play(root, story)
+
+
+def test_an_edit_that_the_user_took_back_with_the_editors_own_undo_is_not_taken_out_elsewhere(root) -> None:
+    async def story(bench: Bench) -> None:
+        await bench.open("a.txt")
+        await bench.land(await bench.edit("a.txt", "one\none\n" + BEFORE.removeprefix("one\n")))
+        bench.editor.undo(bench.uri("a.txt"))
+        await anyio.sleep(1)
+        assert await bench.rewind() == ["its lines, or those beside them, were changed since"]
+        assert bench.text("a.txt") == BEFORE
+
+    play(root, story)
+
+
+def test_a_turn_that_changed_the_same_lines_twice_is_rewound_step_by_step(root) -> None:
+    async def story(bench: Bench) -> None:
+        await bench.open("a.txt")
+        await bench.land(await bench.edit("a.txt", BEFORE.replace("two", "2")))
+        await bench.land(await bench.edit("a.txt", BEFORE.replace("two", "zwei")))
+        await bench.land(await bench.edit("a.txt", BEFORE.replace("two\n", "")))
+        assert await bench.rewind() == [None, None, None]
+        assert bench.text("a.txt") == BEFORE
+
+    play(root, story)
+
+
+@pytest.mark.parametrize("opens", [True, False], ids=["open", "closed"])
+def test_a_rewind_in_a_later_life_finds_the_lines_by_what_stands_beside_them(root, opens: bool) -> None:
+    async def main(tasks) -> None:
+        first = make_bench(root, tasks, EDITORS[0])
+        await first.open("a.txt")
+        await first.land(await first.edit("a.txt", AFTER.replace("three\n", "")))
+        (root / "a.txt").write_text("zero\n" + (root / "a.txt").read_text() + "six\n")
+        second = make_bench(root, tasks, EDITORS[0], log=first.log)
+        if opens:
+            await second.open("a.txt")
+        assert await second.rewind() == [None, None]
+        now = second.text("a.txt") if opens else (root / "a.txt").read_text()
+        assert now == f"zero\n{BEFORE}six\n"
+
+    run_virtually(main)
+
+
+def test_lines_that_stand_in_two_places_are_not_guessed_at(root) -> None:
+    async def main(tasks) -> None:
+        block = "a\nX\nb\n"
+        (root / "a.txt").write_text("a\nb\n")
+        first = make_bench(root, tasks, EDITORS[0])
+        await first.land(await first.edit("a.txt", block))
+        (root / "a.txt").write_text(block + block)
+        second = make_bench(root, tasks, EDITORS[0], log=first.log)
+        assert await second.rewind() == ["its lines occur more than once"]
+        assert (root / "a.txt").read_text() == block + block
+
+    run_virtually(main)
+
+
+def test_created_renamed_and_deleted_files_are_given_back(root) -> None:
+    raw = b"\xff\xfe\x00 not text \x80"
+    (root / "image.bin").write_bytes(raw)
+    (root / "old.txt").write_text("moved\n")
+
+    async def story(bench: Bench) -> None:
+        outcomes = await bench.land(
+            FileEdit(path="deep/new.txt", base=None, new=Rope.of("new\n")),
+            FileRename(path="old.txt", new_path="sub/name.txt"),
+            FileDelete(path="image.bin"),
+        )
+        assert [outcome.outcome for outcome in outcomes] == ["landed"] * 3
+        assert sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()) == [
+            "a.txt",
+            "deep/new.txt",
+            "sub/name.txt",
+        ]
+        assert await bench.rewind() == [None, None, None]
+        assert (root / "image.bin").read_bytes() == raw
+        assert (root / "old.txt").read_text() == "moved\n"
+        assert not (root / "deep/new.txt").exists()
+
+    play(root, story)
+
+
+def test_files_that_changed_since_or_whose_name_is_taken_are_left(root) -> None:
+    (root / "old.txt").write_text("moved\n")
+    (root / "gone.txt").write_text("gone\n")
+
+    async def story(bench: Bench) -> None:
+        await bench.land(
+            FileEdit(path="new.txt", base=None, new=Rope.of("new\n")),
+            FileRename(path="old.txt", new_path="name.txt"),
+            FileDelete(path="gone.txt"),
+        )
+        (root / "new.txt").write_text("new\nand mine\n")
+        (root / "old.txt").write_text("mine\n")
+        (root / "gone.txt").write_text("mine\n")
+        reasons = await bench.rewind()
+        assert sorted(map(str, reasons)) == [
+            "gone.txt exists already",
+            "old.txt exists already",
+            "the new file was changed since",
+        ]
+        texts = {path.name: path.read_text() for path in root.iterdir()}
+        assert texts == {
+            "a.txt": BEFORE, "new.txt": "new\nand mine\n", "name.txt": "moved\n", "old.txt": "mine\n",
+            "gone.txt": "mine\n",
+        }  # fmt: skip
+
+    play(root, story)
+
+
+def test_a_deletion_whose_copy_is_gone_is_told(root, tmp_path) -> None:
+    async def story(bench: Bench) -> None:
+        await bench.land(FileDelete(path="a.txt"))
+        (copy,) = (tmp_path / "project-copies").iterdir()
+        assert copy.read_text() == BEFORE
+        assert copy.stat().st_mode & 0o077 == 0
+        copy.unlink()
+        assert await bench.rewind() == ["its copy is gone"]
+
+    play(root, story)
+
+
+def test_a_rewind_takes_back_that_turn_alone(root) -> None:
+    async def story(bench: Bench) -> None:
+        await bench.open("a.txt")
+        await bench.land(await bench.edit("a.txt", BEFORE.replace("two", "2")))
+        bench.log.append(TurnEnd(turn=1, reason=Ended(kind="completed")))
+        bench.log.append(TurnStart(turn=2))
+        await bench.land(await bench.edit("a.txt", bench.text("a.txt").replace("four", "4")))
+        assert await bench.rewind(1) == [None]
+        assert bench.text("a.txt") == BEFORE.replace("four", "4")
+        assert await bench.rewind(1) == []
+        assert await bench.rewind(2) == [None]
+        assert bench.text("a.txt") == BEFORE
+
+    play(root, story)
+
+
+# -- keep and undo -------------------------------------------------------------------------------------------
+
+
+def test_in_auto_edit_nobody_is_asked_and_each_hunk_can_be_kept_or_undone(root) -> None:
+    async def story(bench: Bench) -> None:
+        bench.at_once = True
+        await bench.open("a.txt")
+        proposed = bench.propose(await bench.edit("a.txt", AFTER))
+        await anyio.sleep(1)
+        assert proposed.outcomes is not None
+        assert [outcome.outcome for outcome in proposed.outcomes] == ["landed", "landed"]
+        assert bench.text("a.txt") == AFTER
+        first, second = (mark.hunk.id for mark in bench.reviews.landed.at(str(root / "a.txt")))
+        assert bench.reviews.was_unasked(first)
+        bench.reviews.accept([first], uri=None, edited={})
+        assert [mark.hunk.id for mark in bench.reviews.landed.at(str(root / "a.txt"))] == [second]
+        bench.reviews.reject([second], uri=None, comment=None)
+        await anyio.sleep(1)
+        assert bench.text("a.txt") == BEFORE.replace("two", "2")
+        with pytest.raises(SessionError, match="not waiting"):
+            bench.reviews.reject([second], uri=None, comment=None)
+
+    play(root, story)
+
+
+def test_what_landed_is_offered_until_the_next_turn_begins(root) -> None:
+    async def story(bench: Bench) -> None:
+        bench.at_once = True
+        await bench.open("a.txt")
+        bench.propose(await bench.edit("a.txt", AFTER))
+        await anyio.sleep(1)
+        key = str(root / "a.txt")
+        bench.log.append(TurnEnd(turn=1, reason=Ended(kind="completed")))
+        assert len(bench.reviews.landed.at(key)) == 2
+        bench.log.append(TurnStart(turn=2))
+        assert bench.reviews.landed.at(key) == []
+        assert await bench.rewind(1) == [None, None], "a rewind still can"
+
+    play(root, story)
+
+
+def test_the_place_of_a_landed_hunk_follows_the_typing(root) -> None:
+    async def story(bench: Bench) -> None:
+        bench.at_once = True
+        await bench.open("a.txt")
+        bench.propose(await bench.edit("a.txt", BEFORE.replace("four", "4")))
+        await anyio.sleep(1)
+        await bench.type("a.txt", "one", "zero\nzero\none")
+        (mark,) = bench.reviews.landed.at(str(root / "a.txt"))
+        document = bench.documents.at(root / "a.txt")
+        assert document is not None
+        assert document.position_at(mark.hunk.span.start).line == 5
+
+    play(root, story)
+
+
+def test_what_needed_a_permission_is_reviewed_in_auto_edit_too(root) -> None:
+    async def story(bench: Bench) -> None:
+        bench.at_once = True
+        new = FileEdit(path=".vscode/settings.json", base=None, new=Rope.of("{}"))
+        bench.tasks.start_soon(propose_with_rights, bench, new)
+        await anyio.sleep(1)
+        assert bench.reviews.pending_count() == 1
+        assert not (root / ".vscode").exists()
+
+    async def propose_with_rights(bench: Bench, change: FileEdit) -> None:
+        await bench.workspace.propose([change], frozenset({"rights"}), signal=AbortSignal())
+
+    play(root, story)
+
+
+def test_an_editor_that_may_not_be_edited_leaves_auto_edits_waiting(root) -> None:
+    async def story(bench: Bench) -> None:
+        bench.at_once = True
+        bench.propose(await bench.edit("a.txt", AFTER))
+        await anyio.sleep(1)
+        assert bench.reviews.pending_count() == 2
+        assert (root / "a.txt").read_text() == BEFORE
+        assert any("cannot take edits safely" in message for message in bench.editor.messages)
+
+    play(root, story, name="Kate")

@@ -1,0 +1,197 @@
+"""Whole files: renames and deletions under review, by the editor where it holds the document, seen on the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import anyio
+import pytest
+
+from dsh_lsp.abort import AbortSignal
+from dsh_lsp.errors import ToolError
+from dsh_lsp.workspace.edits import FileDelete, FileEdit, FileRename
+from dsh_lsp.workspace.report import describe_outcomes
+from dsh_lsp.workspace.rope import Rope
+from tests.support.review_bench import Bench, make_bench, run_virtually
+from tests.support.simulated_editor import Manners
+
+TEXT = "one\ntwo\n"
+ABLE = frozenset({"rename", "delete"})
+HONEST = Manners(name="an honest one", saves=True)
+IGNORES = Manners(name="one that ignores file operations", operations="ignores")
+
+Story = Callable[[Bench], Awaitable[None]]
+
+
+def play(root: Path, story: Story, manners: Manners = HONEST, **profile: object) -> None:
+    async def main(tasks) -> None:
+        await story(make_bench(root, tasks, manners, **profile))
+
+    run_virtually(main)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "a.txt").write_text(TEXT)
+    return folder
+
+
+@pytest.mark.parametrize("operations", [ABLE, frozenset()], ids=["by the editor", "directly"])
+@pytest.mark.parametrize("opens", [True, False], ids=["open", "closed"])
+def test_a_file_is_renamed_into_a_new_folder(root, operations, opens: bool) -> None:
+    async def story(bench: Bench) -> None:
+        if opens:
+            await bench.open("a.txt")
+        (outcome,) = await bench.land(FileRename(path="a.txt", new_path="sub/b.txt"))
+        assert outcome.outcome == "landed"
+        assert describe_outcomes([outcome]) == "a.txt: the rename was accepted; the file is sub/b.txt now."
+        assert not (root / "a.txt").exists()
+        assert (root / "sub/b.txt").read_text() == TEXT
+        (landed,) = bench.landed()
+        assert (landed.kind, landed.uri, landed.new_uri) == ("rename", bench.uri("a.txt"), bench.uri("sub/b.txt"))
+
+    (root / "sub").mkdir()
+    play(root, story, resource_operations=operations)
+
+
+@pytest.mark.parametrize("operations", [ABLE, frozenset()], ids=["by the editor", "directly"])
+@pytest.mark.parametrize("opens", [True, False], ids=["open", "closed"])
+def test_a_file_is_deleted(root, operations, opens: bool) -> None:
+    async def story(bench: Bench) -> None:
+        if opens:
+            await bench.open("a.txt")
+        (outcome,) = await bench.land(FileDelete(path="a.txt"))
+        assert outcome.outcome == "landed"
+        assert outcome.hunk.old == TEXT, "a person decides on what goes"
+        assert not (root / "a.txt").exists()
+
+    play(root, story, resource_operations=operations)
+
+
+@pytest.mark.parametrize("change", [FileRename(path="a.txt", new_path="b.txt"), FileDelete(path="a.txt")])
+def test_an_editor_that_says_yes_and_does_nothing_is_not_believed(root, change) -> None:
+    async def story(bench: Bench) -> None:
+        await bench.open("a.txt")
+        (outcome,) = await bench.land(change)
+        assert outcome.outcome == "unconfirmed"
+        assert "NOT CONFIRMED" in describe_outcomes([outcome])
+        assert bench.landed() == []
+        assert (root / "a.txt").read_text() == TEXT
+
+    play(root, story, IGNORES, resource_operations=ABLE)
+
+
+@pytest.mark.parametrize("operations", [ABLE, frozenset()], ids=["by the editor", "directly"])
+@pytest.mark.parametrize("change", [FileRename(path="a.txt", new_path="b.txt"), FileDelete(path="a.txt")])
+def test_a_document_with_the_users_unsaved_text_is_left_alone(root, operations, change) -> None:
+    async def story(bench: Bench) -> None:
+        await bench.open("a.txt")
+        await bench.type("a.txt", "two", "two and mine")
+        (outcome,) = await bench.land(change)
+        assert outcome.outcome == "notLanded"
+        assert "text of it that is not saved" in describe_outcomes([outcome])
+        assert bench.text("a.txt") == "one\ntwo and mine\n"
+        assert (root / "a.txt").read_text() == TEXT
+
+    play(root, story, resource_operations=operations)
+
+
+def test_a_file_that_changed_after_it_was_proposed_to_be_deleted_stays(root) -> None:
+    async def story(bench: Bench) -> None:
+        proposed = bench.propose(FileDelete(path="a.txt"))
+        await anyio.sleep(0.5)
+        (root / "a.txt").write_text("mine\n")
+        bench.reviews.accept("all", uri=None, edited={})
+        await anyio.sleep(1)
+        assert proposed.outcomes is not None
+        assert "a.txt was changed meanwhile" in describe_outcomes(proposed.outcomes)
+        assert (root / "a.txt").read_text() == "mine\n"
+
+    play(root, story)
+
+
+def test_a_name_that_is_taken_while_the_review_is_open_is_not_overwritten(root) -> None:
+    async def story(bench: Bench) -> None:
+        proposed = bench.propose(
+            FileRename(path="a.txt", new_path="b.txt"), FileEdit(path="c.txt", base=None, new=Rope.of("new"))
+        )
+        await anyio.sleep(0.5)
+        (root / "b.txt").write_text("mine\n")
+        (root / "c.txt").write_text("mine\n")
+        bench.reviews.accept("all", uri=None, edited={})
+        await anyio.sleep(1)
+        assert proposed.outcomes is not None
+        assert [outcome.outcome for outcome in proposed.outcomes] == ["notLanded", "notLanded"]
+        assert {path.name: path.read_text() for path in root.iterdir()} == {
+            "a.txt": TEXT, "b.txt": "mine\n", "c.txt": "mine\n",
+        }  # fmt: skip
+
+    play(root, story)
+
+
+def test_a_rejected_deletion_deletes_nothing_and_the_model_reads_why(root) -> None:
+    async def story(bench: Bench) -> None:
+        proposed = bench.propose(FileDelete(path="a.txt"))
+        await anyio.sleep(0.5)
+        bench.reviews.reject("all", uri=None, comment="I need it")
+        await anyio.sleep(0.5)
+        assert proposed.outcomes is not None
+        text = describe_outcomes(proposed.outcomes)
+        assert text == "a.txt: the user rejected the deletion; the document is unchanged. They said: I need it"
+        assert (root / "a.txt").exists()
+
+    play(root, story)
+
+
+def test_changes_of_a_text_land_before_its_file_is_renamed(root) -> None:
+    async def story(bench: Bench) -> None:
+        await bench.open("a.txt")
+        edited = bench.propose(await bench.edit("a.txt", "1\ntwo\n"))
+        renamed = bench.propose(FileRename(path="a.txt", new_path="b.txt"))
+        await anyio.sleep(0.5)
+        bench.reviews.accept("all", uri=None, edited={})
+        await anyio.sleep(3)
+        assert [o.outcome for p in (edited, renamed) for o in p.outcomes or ()] == ["landed", "landed"]
+        assert (root / "b.txt").read_text() == "1\ntwo\n"
+
+    play(root, story, resource_operations=ABLE)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (FileRename(path="a.txt", new_path="b.txt"), "EXISTS"),
+        (FileRename(path="nowhere.txt", new_path="c.txt"), "NOT_FOUND"),
+        (FileRename(path="folder", new_path="c.txt"), "NOT_A_FILE"),
+        (FileRename(path="link.txt", new_path="c.txt"), "NOT_A_FILE"),
+        (FileRename(path="a.txt", new_path="../out.txt"), "OUTSIDE"),
+        (FileRename(path="a.txt", new_path=".git/hooks/pre-commit"), "RIGHTS"),
+        (FileRename(path="a.txt", new_path=".vscode/tasks.json"), "RIGHTS"),
+        (FileDelete(path="nowhere.txt"), "NOT_FOUND"),
+        (FileDelete(path="folder"), "NOT_A_FILE"),
+        (FileDelete(path="link.txt"), "NOT_A_FILE"),
+        (FileDelete(path="../outside.txt"), "OUTSIDE"),
+        (FileDelete(path=".git/config"), "RIGHTS"),
+        (FileEdit(path="b.txt", base=None, new=Rope.of("")), "EXISTS"),
+        (FileEdit(path="dangling.txt", base=None, new=Rope.of("")), "EXISTS"),
+    ],
+    ids=repr,
+)
+def test_what_may_not_be_done_is_refused_before_anybody_reviews_it(root, change, code: str) -> None:
+    for name in ("b.txt", ".git/config", "../outside.txt"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("x")
+    (root / "folder").mkdir()
+    (root / "link.txt").symlink_to(root / "a.txt")
+    (root / "dangling.txt").symlink_to(root / "nothing")
+
+    async def story(bench: Bench) -> None:
+        with pytest.raises(ToolError) as caught:
+            await bench.workspace.propose([change], signal=AbortSignal())
+        assert caught.value.code == code
+        assert bench.decided() == []
+
+    play(root, story)
