@@ -5,6 +5,7 @@ Rules: an open buffer wins over its file; a proposal that cannot be written is r
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -16,11 +17,14 @@ from dsh_lsp.decisions import Effect, EffectKind
 from dsh_lsp.lsp.documents import Documents, path_of, uri_of
 from dsh_lsp.lsp.review import Reviews
 from dsh_lsp.workspace.changes import prepare
-from dsh_lsp.workspace.disk import list_folder, read_file, text_on_disk
+from dsh_lsp.workspace.disk import read_file, text_on_disk
 from dsh_lsp.workspace.edits import FileChange, HunkOutcome, Snapshot
+from dsh_lsp.workspace.pages import is_large, read_page
 from dsh_lsp.workspace.paths import NOTHING, effects_of, is_inside, resolve, shown
-from dsh_lsp.workspace.port import Listing, OpenDocument
+from dsh_lsp.workspace.port import Found, Listing, OpenDocument, Page, Query
 from dsh_lsp.workspace.rope import Rope
+from dsh_lsp.workspace.search import ripgrep, search
+from dsh_lsp.workspace.walk import list_folder
 
 
 class EditorWorkspace:
@@ -28,6 +32,7 @@ class EditorWorkspace:
 
     def __init__(self, root: Path, documents: Documents, reviews: Reviews) -> None:
         self.root = root
+        self._real_root = Path(os.path.realpath(root))
         self._documents = documents
         self._reviews = reviews
 
@@ -58,6 +63,22 @@ class EditorWorkspace:
         """List the files below a folder."""
         folder = resolve(self.root, path, approved)
         return await anyio.to_thread.run_sync(lambda: list_folder(self.root, folder, limit=limit))
+
+    async def read_page(
+        self, path: str, approved: frozenset[EffectKind] = NOTHING, *, first: int, limit: int
+    ) -> Page | None:
+        """Read some lines of a large file that no editor holds."""
+        real = resolve(self.root, path, approved)
+        if self._documents.at(real) is not None or not await anyio.to_thread.run_sync(is_large, real):
+            return None
+        return await anyio.to_thread.run_sync(
+            lambda: read_page(real, shown(self.root, real), first=first, limit=limit)
+        )
+
+    async def search(self, query: Query, approved: frozenset[EffectKind] = NOTHING) -> Found:
+        """Search the files below a folder, unsaved text included."""
+        folder = resolve(self.root, query.path, approved)
+        return await search(self._real_root, folder, query, self.open_documents(), program=ripgrep())
 
     def open_documents(self) -> list[OpenDocument]:
         """The documents of the workspace that the editor holds."""

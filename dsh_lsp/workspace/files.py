@@ -33,7 +33,7 @@ from dsh_lsp.errors import ToolError
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.workspace.changes import Prepared, carry_out, copy_of, prepare
 from dsh_lsp.workspace.copies import Copies
-from dsh_lsp.workspace.disk import create_file, list_folder, read_file, replace_file
+from dsh_lsp.workspace.disk import create_file, read_file, replace_file
 from dsh_lsp.workspace.edits import (
     Absent,
     FileChange,
@@ -51,11 +51,14 @@ from dsh_lsp.workspace.edits import (
     plan_hunks,
     text_before,
 )
+from dsh_lsp.workspace.pages import is_large, read_page
 from dsh_lsp.workspace.paths import NOTHING, effects_of, resolve, shown
 from dsh_lsp.workspace.places import around
-from dsh_lsp.workspace.port import Listing, OpenDocument
+from dsh_lsp.workspace.port import Found, Listing, OpenDocument, Page, Query
 from dsh_lsp.workspace.rope import Rope
+from dsh_lsp.workspace.search import ripgrep, search
 from dsh_lsp.workspace.text import Span
+from dsh_lsp.workspace.walk import list_folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +172,24 @@ class FileWorkspace:
         return await anyio.to_thread.run_sync(
             lambda: list_folder(self.root, resolve(self.root, path, approved), limit=limit)
         )
+
+    async def read_page(
+        self, path: str, approved: frozenset[EffectKind] = NOTHING, *, first: int, limit: int
+    ) -> Page | None:
+        """Read some lines of a large file."""
+
+        def read() -> Page | None:
+            real = resolve(self.root, path, approved)
+            return read_page(real, shown(self.root, real), first=first, limit=limit) if is_large(real) else None
+
+        return await anyio.to_thread.run_sync(read)
+
+    async def search(self, query: Query, approved: frozenset[EffectKind] = NOTHING) -> Found:
+        """Search the files below a folder."""
+        root, folder = await anyio.to_thread.run_sync(
+            lambda: (resolve(self.root, "."), resolve(self.root, query.path, approved))
+        )
+        return await search(root, folder, query, self.open_documents(), program=ripgrep())
 
     def open_documents(self) -> list[OpenDocument]:
         """Nobody holds any."""

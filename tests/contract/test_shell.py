@@ -19,6 +19,7 @@ from dsh_lsp.plugins.tools.write_file import WriteFile
 from dsh_lsp.shell.environment import ChildEnvironment
 from dsh_lsp.shell.guard import read_row
 from dsh_lsp.shell.rules import CommandRules, ShellSettings
+from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.files import FileWorkspace, accept_all
 from dsh_lsp.workspace.port import OpenDocument
 from tests.support.headless_tools import answers, codes, errors, with_plugins
@@ -39,7 +40,9 @@ class Here:
         self.settings = ShellSettings(**settings)
 
     def shell(self, h) -> Shell:
-        workspace = FileWorkspace(self.root, h.log, decide=accept_all, new_id=lambda: "id")
+        workspace = FileWorkspace(
+            self.root, h.log, decide=accept_all, new_id=lambda: "id", copies=Copies(self.root.parent / "copies")
+        )
         workspace.open_documents = lambda: [  # type: ignore[method-assign]
             OpenDocument(path=path, uri=(self.root / path).as_uri(), text=text) for path, text in self.open.items()
         ]
