@@ -43,6 +43,7 @@ from dsh_lsp.tools.registry import ToolRegistry
 from dsh_lsp.tools.spills import Spills
 from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.language import LanguageServers, NoLanguageServers
+from dsh_lsp.workspace.paths import Guarded
 from dsh_lsp.workspace.port import Workspace
 
 
@@ -249,7 +250,7 @@ def open_session(
     llm: Llm,
     hooks: AgentHooks,
     tasks: TaskGroup,
-    ports_of: Callable[[SessionLog, Copies], Ports],
+    ports_of: Callable[[SessionLog, Copies, Guarded], Ports],
     stored: Stored | None = None,
 ) -> Session:
     """Build a session's runtime over its log, or over that of a new session."""
@@ -260,7 +261,8 @@ def open_session(
     prompt.define("cwd", str(root))
     context.provide(ToolRegistry, registry)
     context.provide(SystemPrompt, prompt)
-    ports = ports_of(log, Copies(store.path.with_suffix(".copies")))
+    guarded = Guarded(never=[store.path.parent, state_directory()])
+    ports = ports_of(log, Copies(store.path.with_suffix(".copies")), guarded)
     context.provide(Workspace, ports.workspace)
     context.provide(CommandRules, CommandRules(root, settings.shell))
     context.provide(ChildEnvironment, ChildEnvironment(key_variables(settings)))
@@ -310,6 +312,7 @@ def open_session(
         tool_order=options.tool_order,
     )
     plugins.start()
+    guarded.rights = plugins.files
     # The last events of a turn lead to no request whose barrier would write them.
     hooks.status.listen(lambda status: tasks.start_soon(store.settle) if status == "idle" else None)
     return Session(

@@ -50,6 +50,7 @@ from dsh_lsp.session.log import SessionLog
 from dsh_lsp.session.store import session_lock
 from dsh_lsp.session.summary import Summary, SummaryFold
 from dsh_lsp.workspace.copies import Copies
+from dsh_lsp.workspace.paths import Guarded
 
 log = logging.getLogger(__name__)
 
@@ -232,7 +233,7 @@ class Sessions:
         """Build what stands around a log, and make it the current session."""
         reviews: list[Reviews] = []
 
-        def ports_of(session_log: SessionLog, copies: Copies) -> Ports:
+        def ports_of(session_log: SessionLog, copies: Copies, guarded: Guarded) -> Ports:
             root = Path(session_log.header.cwd)
             reviews.append(
                 Reviews(
@@ -247,7 +248,7 @@ class Sessions:
                     applies_at_once=lambda: session.modes.current == "auto-edit",
                 )
             )
-            workspace = EditorWorkspace(root, self._documents, reviews[0])
+            workspace = EditorWorkspace(root, self._documents, reviews[0], guarded)
             return Ports(workspace=workspace, languages=EditorLanguages(workspace, self._documents, self._editor))
 
         session = open_session(

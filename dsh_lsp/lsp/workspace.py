@@ -20,7 +20,7 @@ from dsh_lsp.workspace.changes import prepare
 from dsh_lsp.workspace.disk import read_file, text_on_disk
 from dsh_lsp.workspace.edits import FileChange, HunkOutcome, Snapshot
 from dsh_lsp.workspace.pages import is_large, read_page
-from dsh_lsp.workspace.paths import NOTHING, effects_of, is_inside, resolve, shown
+from dsh_lsp.workspace.paths import NOTHING, Guarded, effects_of, is_inside, resolve, shown
 from dsh_lsp.workspace.port import Found, Listing, OpenDocument, Page, Query
 from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.search import ripgrep, search
@@ -30,15 +30,16 @@ from dsh_lsp.workspace.walk import list_folder
 class EditorWorkspace:
     """The `Workspace` of one session in an editor."""
 
-    def __init__(self, root: Path, documents: Documents, reviews: Reviews) -> None:
+    def __init__(self, root: Path, documents: Documents, reviews: Reviews, guarded: Guarded | None = None) -> None:
         self.root = root
+        self._guarded = guarded
         self._real_root = Path(os.path.realpath(root))
         self._documents = documents
         self._reviews = reviews
 
     def effects(self, path: str, kind: Literal["read", "edit"]) -> list[Effect]:
         """What touching a path means."""
-        return effects_of(self.root, path, kind)
+        return effects_of(self.root, path, kind, self._guarded)
 
     async def read(self, path: str, approved: frozenset[EffectKind] = NOTHING) -> Snapshot:
         """Read a document, unsaved text included."""
@@ -97,6 +98,6 @@ class EditorWorkspace:
             return self._documents.at(path) is not None
 
         prepared = await anyio.to_thread.run_sync(
-            lambda: [prepare(self.root, edit, approved, is_open=is_open) for edit in edits]
+            lambda: [prepare(self.root, edit, approved, is_open=is_open, guarded=self._guarded) for edit in edits]
         )
         return await self._reviews.propose(prepared, signal=signal, by_person=bool(approved))

@@ -52,7 +52,7 @@ from dsh_lsp.workspace.edits import (
     text_before,
 )
 from dsh_lsp.workspace.pages import is_large, read_page
-from dsh_lsp.workspace.paths import NOTHING, effects_of, resolve, shown
+from dsh_lsp.workspace.paths import NOTHING, Guarded, effects_of, resolve, shown
 from dsh_lsp.workspace.places import around
 from dsh_lsp.workspace.port import Found, Listing, OpenDocument, Page, Query
 from dsh_lsp.workspace.rope import Rope
@@ -144,9 +144,17 @@ class FileWorkspace:
     """The `Workspace` of one session without an editor; `decide` is asked for each hunk."""
 
     def __init__(
-        self, root: Path, log: SessionLog, *, decide: Decide, new_id: Callable[[], str], copies: Copies
+        self,
+        root: Path,
+        log: SessionLog,
+        *,
+        decide: Decide,
+        new_id: Callable[[], str],
+        copies: Copies,
+        guarded: Guarded | None = None,
     ) -> None:
         self.root = root
+        self._guarded = guarded
         self._copies = copies
         self._log = log
         self._decide = decide
@@ -155,7 +163,7 @@ class FileWorkspace:
 
     def effects(self, path: str, kind: Literal["read", "edit"]) -> list[Effect]:
         """What touching a path means."""
-        return effects_of(self.root, path, kind)
+        return effects_of(self.root, path, kind, self._guarded)
 
     async def read(self, path: str, approved: frozenset[EffectKind] = NOTHING) -> Snapshot:
         """Read a file."""
@@ -213,7 +221,7 @@ class FileWorkspace:
         Raises:
             ToolError: it may not be made, or changes nothing.
         """
-        prepared = prepare(self.root, change, approved, is_open=lambda _: False)
+        prepared = prepare(self.root, change, approved, is_open=lambda _: False, guarded=self._guarded)
         hunks = plan_hunks(prepared.change, self._new_id)
         if not hunks:
             raise ToolError(f"{change.path} would not change", code="NO_CHANGE")
