@@ -35,7 +35,7 @@ from dsh_lsp.session.loading import load_session
 from dsh_lsp.session.log import SessionHeader, SessionLog, wall_clock_ms
 from dsh_lsp.session.store import SessionStore, claim_session, session_lock, state_directory
 from dsh_lsp.session.summary import Summary, SummaryFold
-from dsh_lsp.settings import SettingsModel
+from dsh_lsp.settings import Live, SettingsModel, raises_rights
 from dsh_lsp.shell.environment import ChildEnvironment
 from dsh_lsp.shell.rules import CommandRules, ShellSettings
 from dsh_lsp.tools.approvals import Approvals
@@ -44,6 +44,7 @@ from dsh_lsp.tools.registry import ToolRegistry
 from dsh_lsp.tools.spills import Spills
 from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.language import LanguageServers, NoLanguageServers
+from dsh_lsp.workspace.paths import Guarded
 from dsh_lsp.workspace.port import Workspace
 
 
@@ -56,7 +57,7 @@ class EditSettings(SettingsModel):
 class SessionSettings(SettingsModel):
     """Where sessions live."""
 
-    directory: str | None = None
+    directory: str | None = Field(default=None, json_schema_extra=raises_rights(None))
 
 
 class Settings(SettingsModel):
@@ -64,15 +65,15 @@ class Settings(SettingsModel):
 
     event_token: str | int | None = None
     model: ModelSettings = ModelSettings()
-    mode: Mode = "ask"
+    mode: Mode = Field(default="ask", json_schema_extra=raises_rights("read-only"))
     limits: LimitSettings = LimitSettings()
     retry: RetrySettings = RetrySettings()
     edits: EditSettings = EditSettings()
     max_parallel_tool_calls: int = Field(default=10, ge=1)
     shell: ShellSettings = ShellSettings()
     sessions: SessionSettings = SessionSettings()
-    workspace_trusted: bool = True
-    plugins: list[PluginEntry] = Field(default_factory=list)
+    workspace_trusted: bool = Field(default=True, json_schema_extra=raises_rights(False))
+    plugins: list[PluginEntry] = Field(default_factory=list, json_schema_extra=raises_rights([]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,11 +97,20 @@ class Session:
     context: Context
     modes: Modes
     plugins: PluginHost
+    limits: Live[LimitSettings]
 
     @property
     def id(self) -> str:
         """The session's id."""
         return self.log.header.id
+
+    def configure(self, settings: Settings) -> None:
+        """Take settings that changed; those of a new session's beginning are of no concern to this one."""
+        self.context.get(CommandRules).settings = settings.shell
+        self.limits.value = settings.limits
+        self.modes.trusted = settings.workspace_trusted
+        if not settings.workspace_trusted:
+            self.plugins.distrust()
 
     async def on_disk(self) -> None:
         """Wait until all that was appended is on disk; a cancel takes back nothing, so it does not tear the wait.
@@ -210,7 +220,7 @@ def open_session(
     llm: Llm,
     hooks: AgentHooks,
     tasks: TaskGroup,
-    ports_of: Callable[[SessionLog, Copies], Ports],
+    ports_of: Callable[[SessionLog, Copies, Guarded], Ports],
     stored: Stored | None = None,
 ) -> Session:
     """Build a session's runtime over its log, or over that of a new session."""
@@ -221,7 +231,8 @@ def open_session(
     prompt.define("cwd", str(root))
     context.provide(ToolRegistry, registry)
     context.provide(SystemPrompt, prompt)
-    ports = ports_of(log, Copies(store.path.with_suffix(".copies")))
+    guarded = Guarded(never=[store.path.parent, state_directory()])
+    ports = ports_of(log, Copies(store.path.with_suffix(".copies")), guarded)
     context.provide(Workspace, ports.workspace)
     context.provide(CommandRules, CommandRules(root, settings.shell))
     context.provide(ChildEnvironment, ChildEnvironment(key_variables(settings.model)))
@@ -239,7 +250,8 @@ def open_session(
             barrier=store.flush,
         )
     )
-    modes = Modes(log, settings.mode)
+    modes = Modes(log, settings.mode, trusted=settings.workspace_trusted)
+    live_limits = Live(settings.limits)
     context.provide(AgentHooks, hooks)
     context.provide(SessionLog, log)
     context.provide(Llm, llm)
@@ -257,7 +269,7 @@ def open_session(
         (timeout, None),
         (diagnostics, None),
         (repeat, None),
-        (limits, settings.limits),
+        (limits, live_limits),
         (retry, settings.retry),
         (spill, None),
         (undone, None),
@@ -271,6 +283,7 @@ def open_session(
         tool_order=options.tool_order,
     )
     plugins.start()
+    guarded.rights = plugins.files
     # The last events of a turn lead to no request whose barrier would write them.
     hooks.status.listen(lambda status: tasks.start_soon(store.settle) if status == "idle" else None)
     return Session(
@@ -283,4 +296,5 @@ def open_session(
         context=context,
         plugins=plugins,
         modes=modes,
+        limits=live_limits,
     )

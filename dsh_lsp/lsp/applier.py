@@ -60,7 +60,7 @@ class Applier:
         self._log = log
         self._documents = documents
         self._editor = editor
-        self._saves = saves
+        self.saves = saves
         self._accepted = accepted
         self._settle = settle
         self._locks: dict[str, anyio.Lock] = {}
@@ -179,7 +179,7 @@ class Applier:
         """Save a document that was clean before our edit; what the model should know of it."""
         if not clean:
             return "not saved: the document also holds the user's unsaved text"
-        if not self._saves:
+        if not self.saves:
             return "not saved: the user's settings leave saving to the user"
         saved = await self._editor.save(document.uri)
         if saved is None:

@@ -258,7 +258,10 @@ async def session_export(runtime: Runtime, args: SessionExport) -> JsonObject:
 async def mode_set(runtime: Runtime, args: ModeSet) -> JsonObject:
     """Say what the agent may do without asking."""
     live = runtime.sessions.get(args.session)
-    live.session.modes.set(args.mode)
+    try:
+        live.session.modes.set(args.mode)
+    except UsageError as error:  # the user can mend it: by trusting the workspace
+        raise SessionError(str(error), code=error.code) from error
     await live.session.on_disk()
     live.feed.touch_status()
     return {"mode": live.session.modes.current}
@@ -355,8 +358,8 @@ RUN: dict[str, Callable[[Runtime, Any], Awaitable[JsonObject]]] = {
     "dsh.session.export": session_export,
     "dsh.mode.set": mode_set,
     "dsh.approve": approve,
-    "dsh.rewind": take_turn_back,
     "dsh.answer": answer,
+    "dsh.rewind": take_turn_back,
     "dsh.review.list": review_list,
     "dsh.review.accept": review_accept,
     "dsh.review.reject": review_reject,

@@ -68,10 +68,11 @@ class ClientProfile:
     resource_operations: frozenset[str] = frozenset()
     work_done_progress: bool = False
     code_lens_refresh: bool = False
-    configuration: bool = False
     applies_edits: bool = True
     shows_documents: bool = False
     virtual_documents: bool = False
+    configures: bool = False
+    tells_of_configuration: bool = False
 
     @classmethod
     def from_initialize(cls, params: JsonObject) -> ClientProfile:
@@ -95,8 +96,12 @@ class ClientProfile:
             applies_edits=_dig(capabilities, "workspace").get("applyEdit") is True,
             shows_documents=_dig(capabilities, "window", "showDocument").get("support") is True,
             virtual_documents="textDocumentContent" in _dig(capabilities, "workspace"),
-            configuration=_dig(capabilities, "workspace").get("configuration") is True,
             code_lens_refresh=_dig(capabilities, "workspace", "codeLens").get("refreshSupport") is True,
+            configures=_dig(capabilities, "workspace").get("configuration") is True,
+            tells_of_configuration=_dig(capabilities, "workspace", "didChangeConfiguration").get(
+                "dynamicRegistration"
+            )
+            is True,
         )
 
     @property
@@ -250,7 +255,7 @@ class Editor:
 
     async def caught_up(self) -> None:
         """Return when the client has looked at the answer that it was just given; then a request is safe to send."""
-        if self.profile.dsh is not None or not self.profile.configuration:
+        if self.profile.dsh is not None or not self.profile.configures:
             return
         await anyio.sleep(ANSWERED_S)
         for _ in range(ECHOES):
@@ -260,6 +265,33 @@ class Editor:
                 if error.code == "EDITOR_TIMEOUT":
                     continue
             return
+
+    async def configuration(self, section: str) -> Any | None:
+        """Ask for a section of the client's settings; None where it has none, or does not answer."""
+        try:
+            reply = await self._wire.request(
+                "workspace/configuration", {"items": [{"section": section}]}, timeout_s=REQUEST_TIMEOUT_S
+            )
+        except EditorError as error:
+            log.info("workspace/configuration: %s", error)
+            return None
+        return reply[0] if isinstance(reply, list) and reply else None
+
+    async def watch_configuration(self) -> None:
+        """Have the client tell when its settings change, where it wants to be asked for that."""
+        if not self.profile.tells_of_configuration:
+            return
+        registration = {
+            "id": "dsh-configuration",
+            "method": "workspace/didChangeConfiguration",
+            "registerOptions": {"section": "dsh"},
+        }
+        try:
+            await self._wire.request(
+                "client/registerCapability", {"registrations": [registration]}, timeout_s=REQUEST_TIMEOUT_S
+            )
+        except EditorError as error:
+            log.info("client/registerCapability: %s", error)
 
     async def refresh_code_lenses(self) -> None:
         """Let the client ask for the code lenses again."""

@@ -74,6 +74,7 @@ class Connection:
             types.TEXT_DOCUMENT_DID_OPEN: self._did_open,
             types.TEXT_DOCUMENT_DID_CHANGE: self._did_change,
             types.TEXT_DOCUMENT_DID_CLOSE: self._did_close,
+            types.WORKSPACE_DID_CHANGE_CONFIGURATION: self._configuration_changed,
             types.WINDOW_WORK_DONE_PROGRESS_CANCEL: self._progress_cancel,
             types.TEXT_DOCUMENT_CODE_ACTION: self._code_action,
             types.TEXT_DOCUMENT_CODE_LENS: self._code_lens,
@@ -87,6 +88,9 @@ class Connection:
 
     def _on_initialized(self, _params: types.InitializedParams) -> None:
         self._live.start()
+
+    def _configuration_changed(self, params: types.DidChangeConfigurationParams) -> None:
+        self._live.configuration_changed(params.settings)
 
     def _did_open(self, params: types.DidOpenTextDocumentParams) -> None:
         document = params.text_document

@@ -51,6 +51,7 @@ from dsh_lsp.session.log import SessionLog
 from dsh_lsp.session.store import session_lock
 from dsh_lsp.session.summary import Summary, SummaryFold
 from dsh_lsp.workspace.copies import Copies
+from dsh_lsp.workspace.paths import Guarded
 
 log = logging.getLogger(__name__)
 
@@ -99,6 +100,14 @@ class Sessions:
         self._live: dict[str, LiveSession] = {}
         self._current: LiveSession | None = None
         self._opening = anyio.Lock()
+
+    def configure(self, settings: Settings) -> None:
+        """Take settings that changed: for the sessions that are live, and for those to come."""
+        self._settings = settings
+        for live in self.all():
+            live.session.configure(settings)
+            live.reviews.saves = settings.edits.save
+            live.feed.touch_status()
 
     # -- finding ---------------------------------------------------------------------------------------------
 
@@ -227,7 +236,7 @@ class Sessions:
         """Build what stands around a log, and make it the current session."""
         reviews: list[Reviews] = []
 
-        def ports_of(session_log: SessionLog, copies: Copies) -> Ports:
+        def ports_of(session_log: SessionLog, copies: Copies, guarded: Guarded) -> Ports:
             root = Path(session_log.header.cwd)
             reviews.append(
                 Reviews(
@@ -242,7 +251,7 @@ class Sessions:
                     applies_at_once=lambda: session.modes.current == "auto-edit",
                 )
             )
-            workspace = EditorWorkspace(root, self._documents, reviews[0])
+            workspace = EditorWorkspace(root, self._documents, reviews[0], guarded)
             return Ports(workspace=workspace, languages=EditorLanguages(workspace, self._documents, self._editor))
 
         session = open_session(

@@ -51,7 +51,7 @@ async def conversation(root: Path, model: FakeModelServer) -> Told:
 
 
 async def failure(root: Path, model: FakeModelServer) -> Told:
-    """A model that fails, a stream that tears, and a retry of what is owed."""
+    """A model that fails, what is owed tried again by hand, and a stream that tears, which is tried again by itself."""
     model.script(
         refusal(401, {"error": {"message": "no such key"}}),
         answer("Torn in the middle of a sentence.").torn_after(4),
@@ -59,10 +59,9 @@ async def failure(root: Path, model: FakeModelServer) -> Told:
     )
     async with editor_at(root, model) as editor:
         await editor.command("dsh.followup", {"text": "Are you there?"})
-        for number in (1, 2):
-            await editor.event("turn/end", number)
-            await editor.command("dsh.retry")
-        await editor.event("turn/end", 3)
+        await editor.event("turn/end", 1)
+        await editor.command("dsh.retry")
+        await editor.event("turn/end", 2)
         return list(editor.events)
 
 

@@ -101,11 +101,11 @@ class Losing(Scripted):
 @pytest.mark.parametrize(("losses", "asked"), [(0, 1), (2, 3), (99, 8)])
 async def test_a_client_is_asked_until_it_shows_that_it_has_caught_up_but_not_for_ever(losses, asked) -> None:
     wire = Losing(losses)
-    await Editor(wire, ClientProfile(configuration=True)).caught_up()
+    await Editor(wire, ClientProfile(configures=True)).caught_up()
     assert wire.requests == ["workspace/configuration"] * asked
 
 
-@pytest.mark.parametrize("profile", [ClientProfile(), ClientProfile(configuration=True, dsh=ClientOffers())])
+@pytest.mark.parametrize("profile", [ClientProfile(), ClientProfile(configures=True, dsh=ClientOffers())])
 async def test_a_client_that_could_not_answer_or_is_ours_is_not_asked_whether_it_has_caught_up(profile) -> None:
     wire = Losing(0)
     await Editor(wire, profile).caught_up()
