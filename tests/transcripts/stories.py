@@ -51,7 +51,7 @@ async def conversation(root: Path, model: FakeModelServer) -> Told:
 
 
 async def failure(root: Path, model: FakeModelServer) -> Told:
-    """A model that fails, what is owed tried again by hand, and a stream that tears, which is tried again by itself."""
+    """A model that fails and is asked again by hand, and a stream that tears and is tried again by itself."""
     model.script(
         refusal(401, {"error": {"message": "no such key"}}),
         answer("Torn in the middle of a sentence.").torn_after(4),
