@@ -26,7 +26,9 @@ from dsh_lsp.llm.adapter import Llm
 from dsh_lsp.messages import CallConfig
 from dsh_lsp.plugin import Context
 from dsh_lsp.plugin_host import PluginEntry, PluginHost
-from dsh_lsp.plugins import approval, limits, persona, repeat, retry, spill, timeout, toolbox
+from dsh_lsp.plugins import approval, compaction, limits, persona, repeat, retry, spill, timeout, toolbox
+from dsh_lsp.plugins.compaction import Compactor
+from dsh_lsp.plugins.compaction import Settings as CompactionSettings
 from dsh_lsp.plugins.limits import Settings as LimitSettings
 from dsh_lsp.plugins.retry import RetryWait
 from dsh_lsp.plugins.retry import Settings as RetrySettings
@@ -62,6 +64,7 @@ class Settings(SettingsModel):
     mode: Literal["read-only", "ask", "plan"] = "ask"
     limits: LimitSettings = LimitSettings()
     retry: RetrySettings = RetrySettings()
+    compaction: CompactionSettings = CompactionSettings()
     edits: EditSettings = EditSettings()
     max_parallel_tool_calls: int = Field(default=10, ge=1)
     sessions: SessionSettings = SessionSettings()
@@ -105,6 +108,11 @@ class Session:
     def end_retry_wait(self) -> bool:
         """Let the next try of a failed model call begin at once; False if none is waited for."""
         return self.context.get(RetryWait).end()
+
+    @property
+    def compactor(self) -> Compactor:
+        """What makes room in the model's context window."""
+        return self.context.get(Compactor)
 
     def check_ready(self) -> None:
         """Refuse input that no model could answer.
@@ -239,6 +247,7 @@ def open_session(
         (repeat, None),
         (limits, settings.limits),
         (retry, settings.retry),
+        (compaction, settings.compaction),
         (spill, None),
     ):
         context.mount(plugin, plugin_settings)

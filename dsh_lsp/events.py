@@ -31,7 +31,14 @@ from dsh_lsp.messages import (
     ToolSpec,
     UserMessage,
 )
-from dsh_lsp.upkeep import RetryPlanned, RetryStarted
+from dsh_lsp.upkeep import (
+    CompactionEnd,
+    CompactionPrune,
+    CompactionStart,
+    CompactionSummary,
+    RetryPlanned,
+    RetryStarted,
+)
 from dsh_lsp.wire import JsonObject, Wire, decode, encode
 
 # -- turns and steps -----------------------------------------------------------------------------------------
@@ -260,6 +267,10 @@ EventData: TypeAlias = (
     | SessionTitle
     | RetryPlanned
     | RetryStarted
+    | CompactionStart
+    | CompactionPrune
+    | CompactionSummary
+    | CompactionEnd
     | PluginEvent
 )
 
@@ -286,11 +297,25 @@ TAGS: dict[type[EventData], str] = {
     SessionTitle: "session/title",
     RetryPlanned: "llm/retry",
     RetryStarted: "llm/retry-started",
+    CompactionStart: "compaction/start",
+    CompactionPrune: "compaction/prune",
+    CompactionSummary: "compaction/summary",
+    CompactionEnd: "compaction/end",
 }
 CLASSES: dict[str, type[EventData]] = {tag: cls for cls, tag in TAGS.items()}
 
 SURFACE: frozenset[type[EventData]] = frozenset({UserMessage, AssistantMessageLogged, ToolResult})
-IGNORABLE: frozenset[type[EventData]] = frozenset({AssistantAttempt, RetryPlanned, RetryStarted})
+IGNORABLE: frozenset[type[EventData]] = frozenset(
+    {
+        AssistantAttempt,
+        RetryPlanned,
+        RetryStarted,
+        CompactionStart,
+        CompactionPrune,
+        CompactionSummary,
+        CompactionEnd,
+    }
+)
 
 SeqRange = tuple[int, int]
 

@@ -51,6 +51,11 @@ class HeaderLedger:
             elif isinstance(event.data, RequestContext):
                 self._route = event.data
 
+    @property
+    def header(self) -> RequestHeader | None:
+        """The header in force; None before the first request."""
+        return self._header
+
     def seed(self) -> CallConfig:
         """The configuration to start from: the options, later the last header without its defaults."""
         if not self._mine or self._header is None:

@@ -288,6 +288,14 @@ async def review_reject(runtime: Runtime, args: ReviewReject) -> JsonObject:
     return {"left": reviews.reject(args.hunks, uri=args.uri, comment=args.comment)}
 
 
+async def compact(runtime: Runtime, args: OfSession) -> JsonObject:
+    """Summarize the oldest part of the conversation; the outcome comes as an event."""
+    live = runtime.sessions.get(args.session)
+    live.session.check_ready()
+    live.session.compactor.start(lambda outcome: live.feed.tell("compact/done", encode(outcome)))
+    return {}
+
+
 async def plugins_reload(runtime: Runtime, args: PluginsReload) -> JsonObject:
     """Load plugins again from where they came."""
     return encode(
@@ -319,6 +327,7 @@ RUN: dict[str, Callable[[Runtime, Any], Awaitable[JsonObject]]] = {
     "dsh.session.delete": session_delete,
     "dsh.session.export": session_export,
     "dsh.mode.set": mode_set,
+    "dsh.compact": compact,
     "dsh.approve": approve,
     "dsh.review.list": review_list,
     "dsh.review.accept": review_accept,

@@ -34,6 +34,7 @@ COMMANDS: Final[dict[str, str]] = {
     "dsh.session.delete": "SessionNamed",
     "dsh.session.export": "SessionExport",
     "dsh.mode.set": "ModeSet",
+    "dsh.compact": "OfSession",
     "dsh.approve": "Approve",
     "dsh.review.list": "OfSession",
     "dsh.review.accept": "ReviewAccept",
