@@ -20,10 +20,10 @@ from dsh_lsp.agent.modes import Modes
 from dsh_lsp.agent.prompt import SystemPrompt
 from dsh_lsp.agent.request import AgentOptions
 from dsh_lsp.agent.snapshot import RuntimeContext
+from dsh_lsp.decisions import ModelSelected
 from dsh_lsp.errors import ConfigError, LlmError
 from dsh_lsp.events import LogEvent, RequestHeaderLogged
 from dsh_lsp.llm.adapter import Llm
-from dsh_lsp.messages import CallConfig
 from dsh_lsp.plugin import Context
 from dsh_lsp.plugin_host import PluginEntry, PluginHost
 from dsh_lsp.plugins import approval, compaction, limits, persona, repeat, retry, spill, timeout, toolbox
@@ -120,17 +120,14 @@ class Session:
         Raises:
             ConfigError: `NO_KEY`, or what else the user must mend before a model can be asked.
         """
-        options = self.options
-        if not options.model:
-            message = f"no model to ask: set model.name, or choose one that {options.provider} offers"
+        config = self.agent.ledger.seed()
+        if not config.model:
+            message = f"no model to ask: set model.name, or choose one that {config.provider} offers"
             raise ConfigError(message, code="NO_MODEL")
-        self.llm.adapter(options.provider)
-        if self.llm.pending(options.provider):  # a key that is still looked for is told of by the turn
+        if self.llm.pending(config.provider):  # a key that is still looked for is told of by the turn
             return
         try:
-            self.llm.prepare_call(
-                CallConfig(provider=options.provider, model=options.model, reasoning_effort=options.reasoning_effort)
-            )
+            self.llm.prepare_call(config)
         except LlmError as error:
             code = "NO_KEY" if error.code in ("MISSING_CREDENTIAL", "INVALID_CREDENTIAL") else error.code
             raise ConfigError(str(error), code=code) from error
@@ -184,10 +181,16 @@ def summarize(path: Path) -> Summary:
 def options_for(settings: Settings, log: SessionLog) -> AgentOptions:
     """The route of a session: the one that its log names, else the one of the settings."""
     model = settings.model
-    provider, name = model.provider, model.model
+    provider: str = model.provider
+    name = model.model
     for event in log.facts():
-        if isinstance(event.data, RequestHeaderLogged):
-            provider, name = event.data.header.config.provider, event.data.header.config.model  # type: ignore[assignment]
+        match event.data:
+            case RequestHeaderLogged(header=header):
+                provider, name = header.config.provider, header.config.model
+            case ModelSelected(provider=selected, name=model_name):
+                provider, name = selected, model_name
+            case _:
+                pass
     return AgentOptions(
         provider=provider,
         model=name,

@@ -18,6 +18,7 @@ from dsh_lsp.decisions import (
     ApprovalAsked,
     ApprovalDecided,
     EditLanded,
+    ModelSelected,
     PermissionPreset,
     ReviewDecided,
     ReviewOpened,
@@ -264,6 +265,7 @@ EventData: TypeAlias = (
     | ApprovalAsked
     | ApprovalDecided
     | PermissionPreset
+    | ModelSelected
     | SessionTitle
     | RetryPlanned
     | RetryStarted
@@ -294,6 +296,7 @@ TAGS: dict[type[EventData], str] = {
     ApprovalAsked: "approval/asked",
     ApprovalDecided: "approval/decided",
     PermissionPreset: "permission/preset",
+    ModelSelected: "model/selected",
     SessionTitle: "session/title",
     RetryPlanned: "llm/retry",
     RetryStarted: "llm/retry-started",

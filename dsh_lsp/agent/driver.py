@@ -32,7 +32,6 @@ from dsh_lsp.events import (
     EndedByAbort,
     EndedByError,
     InboxTarget,
-    RequestHeader,
     StepEnd,
     TurnEnd,
     TurnEndReason,
@@ -40,7 +39,7 @@ from dsh_lsp.events import (
 )
 from dsh_lsp.llm.adapter import Llm
 from dsh_lsp.llm.meter import TokenMeter
-from dsh_lsp.messages import CallConfig, TextBlock, UserMessage, UserSource
+from dsh_lsp.messages import TextBlock, UserMessage, UserSource
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.tools.approvals import Approvals
 from dsh_lsp.tools.pipeline import ToolPipeline
@@ -99,6 +98,7 @@ class Agent:
         self.context = RuntimeContext(parts.log, parts.new_id)
         self.approvals = Approvals(parts.log, parts.hooks.tools.approval, parts.new_id)
         self.meter = TokenMeter(parts.log)
+        self.ledger = HeaderLedger(parts.log, parts.options)
         self._parts = TurnParts(
             log=parts.log,
             llm=parts.llm,
@@ -106,7 +106,7 @@ class Agent:
             prompt=parts.prompt,
             context=self.context,
             options=parts.options,
-            ledger=HeaderLedger(parts.log, parts.options),
+            ledger=self.ledger,
             meter=self.meter,
             inbox=self.inbox,
             hooks=parts.hooks,
@@ -146,15 +146,6 @@ class Agent:
     def step(self) -> int:
         """The number of the open turn's current step; 0 when none has begun."""
         return self._turn.step if self._turn is not None else 0
-
-    @property
-    def header(self) -> RequestHeader | None:
-        """All of the last request but its messages; None before the first."""
-        return self._parts.ledger.header
-
-    def next_config(self) -> CallConfig:
-        """The configuration that the next request starts from."""
-        return self._parts.ledger.seed()
 
     async def on_disk(self) -> None:
         """Wait until what was logged is on disk."""

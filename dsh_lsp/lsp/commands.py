@@ -15,12 +15,15 @@ import anyio
 from dsh_lsp.abort import Cause
 from dsh_lsp.errors import SessionError, UsageError
 from dsh_lsp.events import AssistantMessageLogged, LogEvent, TurnEnd
+from dsh_lsp.llm.listing import list_models
 from dsh_lsp.lsp.arguments import (
     Approve,
+    Arguments,
     Cancel,
     Followup,
     InboxEdit,
     InboxRemove,
+    ModelSet,
     ModeSet,
     OfSession,
     PluginsReload,
@@ -288,6 +291,28 @@ async def review_reject(runtime: Runtime, args: ReviewReject) -> JsonObject:
     return {"left": reviews.reject(args.hunks, uri=args.uri, comment=args.comment)}
 
 
+async def model_set(runtime: Runtime, args: ModelSet) -> JsonObject:
+    """Go on with another model from the next request on."""
+    live = runtime.sessions.get(args.session)
+    live.session.llm.adapter(args.provider)  # what is wrong with its settings is told before anything changes
+    live.session.agent.ledger.select(args.provider, args.name)
+    await live.session.on_disk()
+    live.feed.touch_status()
+    return {"provider": args.provider, "name": args.name}
+
+
+async def model_list(runtime: Runtime, _: Arguments) -> JsonObject:
+    """Ask the providers for their models; the list comes as an event."""
+    live = runtime.sessions.get(None)
+
+    async def ask() -> None:
+        listing = await list_models(live.session.llm, in_use=live.session.agent.ledger.seed().provider)
+        live.feed.tell("model/list", encode(listing))
+
+    runtime.sessions.start(ask)
+    return {}
+
+
 async def compact(runtime: Runtime, args: OfSession) -> JsonObject:
     """Summarize the oldest part of the conversation; the outcome comes as an event."""
     live = runtime.sessions.get(args.session)
@@ -327,6 +352,8 @@ RUN: dict[str, Callable[[Runtime, Any], Awaitable[JsonObject]]] = {
     "dsh.session.delete": session_delete,
     "dsh.session.export": session_export,
     "dsh.mode.set": mode_set,
+    "dsh.model.set": model_set,
+    "dsh.model.list": model_list,
     "dsh.compact": compact,
     "dsh.approve": approve,
     "dsh.review.list": review_list,

@@ -207,6 +207,7 @@ class Feed:
         agent = self._session.agent
         waits = self._waiting_for() or ("retry" if self._retry is not None else None)
         waiting = waits if agent.status == "running" else None
+        route = agent.ledger.seed()
         state = "compacting" if self._compacting else "waiting" if waiting else agent.status
         status: JsonObject = {
             "session": self._session.id,
@@ -216,7 +217,7 @@ class Feed:
             "queue": {"nextTurn": len(agent.inbox.next_turn), "nextStep": len(agent.inbox.next_step)},
             "paused": agent.status == "idle" and agent.inbox.pending,
             "mode": self._session.modes.current,
-            "model": {"provider": self._session.options.provider, "name": self._session.options.model},
+            "model": {"provider": route.provider, "name": route.model},
             "usage": {**encode(self._usage), "contextTokens": agent.meter.tokens},
         }
         if waiting:

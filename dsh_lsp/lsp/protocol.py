@@ -34,6 +34,8 @@ COMMANDS: Final[dict[str, str]] = {
     "dsh.session.delete": "SessionNamed",
     "dsh.session.export": "SessionExport",
     "dsh.mode.set": "ModeSet",
+    "dsh.model.set": "ModelSet",
+    "dsh.model.list": "Arguments",
     "dsh.compact": "OfSession",
     "dsh.approve": "Approve",
     "dsh.review.list": "OfSession",

@@ -199,7 +199,7 @@ class Compactor:
 
     def _window(self) -> int | None:
         """The context window of the next request's model."""
-        config = self._agent.next_config()
+        config = self._agent.ledger.seed()
         try:
             window = self._llm.prepare_call(config).context_window
         except DshError:
@@ -273,9 +273,9 @@ class Compactor:
 
     async def _ask(self, head: tuple[LogEvent, ...], signal: AbortSignal) -> Summary:
         """Let the model summarize, with the header of the conversation, so that the provider's cache serves it."""
-        config = replace(self._agent.next_config(), max_tokens=self._settings.summary_tokens)
+        config = replace(self._agent.ledger.seed(), max_tokens=self._settings.summary_tokens)
         prepared = self._llm.prepare_call(config)
-        header = self._agent.header
+        header = self._agent.ledger.header
         return await summarize(
             prepared,
             tuple(message for node in head if (message := message_of(node)) is not None),

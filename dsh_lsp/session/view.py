@@ -18,6 +18,7 @@ from dsh_lsp.decisions import (
     ApprovalDecided,
     EditLanded,
     Mode,
+    ModelSelected,
     PermissionPreset,
     ReviewDecided,
     ReviewOpened,
@@ -167,6 +168,8 @@ class SessionView(Wire):
             case CompactionEnd(tokens_after=tokens):
                 self.compacting = False
                 self.usage.context_tokens = self.usage.context_tokens if tokens is None else tokens
+            case ModelSelected(provider=provider, name=model):
+                self.provider, self.model = provider, model
             case PermissionPreset(preset=mode):
                 self.mode = mode
             case SessionTitle(title=title):
