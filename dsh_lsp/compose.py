@@ -26,7 +26,7 @@ from dsh_lsp.events import LogEvent, RequestHeaderLogged
 from dsh_lsp.llm.adapter import Llm
 from dsh_lsp.plugin import Context
 from dsh_lsp.plugin_host import PluginEntry, PluginHost
-from dsh_lsp.plugins import approval, compaction, limits, persona, repeat, retry, spill, timeout, toolbox
+from dsh_lsp.plugins import approval, compaction, limits, notices, persona, repeat, retry, spill, timeout, toolbox
 from dsh_lsp.plugins.compaction import Compactor
 from dsh_lsp.plugins.compaction import Settings as CompactionSettings
 from dsh_lsp.plugins.limits import Settings as LimitSettings
@@ -251,6 +251,7 @@ def open_session(
         (limits, settings.limits),
         (retry, settings.retry),
         (compaction, settings.compaction),
+        (notices, None),
         (spill, None),
     ):
         context.mount(plugin, plugin_settings)

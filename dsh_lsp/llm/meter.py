@@ -90,9 +90,15 @@ class TokenMeter:
         """The tokens of the next request as it stands now."""
         estimate = self._envelope + self._surface
         anchor = self._anchor
-        if anchor is None or anchor.tokens < MIN_BELIEVED * (self._envelope + anchor.surface):
+        if anchor is None or self.doubtful:
             return estimate
         return max(0, anchor.tokens + self._surface - anchor.surface)
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the provider counted far less than it was sent."""
+        anchor = self._anchor
+        return anchor is not None and anchor.tokens < MIN_BELIEVED * (self._envelope + anchor.surface)
 
     @property
     def estimated(self) -> bool:
