@@ -21,11 +21,12 @@ from dsh_lsp.messages import ToolSpec
 from dsh_lsp.wire import JsonObject, dumps
 
 _BAR = r"[｜|]"
-MARKERS = ("<tool_call>", "<function=", "<｜tool▁call", "<｜DSML｜", "<|DSML|")
+MARKERS = ("<tool_call>", "<tools>", "<function=", "<｜tool▁call", "<｜DSML｜", "<|DSML|")
 FENCE = "```"
 
 _REGIONS = re.compile(
     r"<tool_call>.*?(?:</tool_call>|\Z)"
+    r"|<tools>.*?(?:</tools>|\Z)"  # small Qwen models take the tag of the list for that of a call
     r"|<function=.*?(?:</function>|\Z)"
     r"|<｜tool▁calls▁begin｜>.*?(?:<｜tool▁calls▁end｜>|\Z)"
     r"|<｜tool▁call▁begin｜>.*?(?:<｜tool▁call▁end｜>|\Z)"
@@ -137,7 +138,7 @@ def _region_calls(region: str, tools: Mapping[str, ToolSpec]) -> tuple[TextCall,
         calls = list(read(region, tools))
         if calls:
             return tuple(call for call in calls if call is not None) if None not in calls else ()
-    return _json_calls(re.sub(r"</?tool_call>", "", region), tools)
+    return _json_calls(re.sub(r"</?(?:tool_call|tools)>", "", region), tools)
 
 
 def _function_calls(region: str, tools: Mapping[str, ToolSpec]) -> Iterator[TextCall | None]:

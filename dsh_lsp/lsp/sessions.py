@@ -7,7 +7,7 @@ a machine; what a list shows comes from the catalogue, but for live sessions, wh
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -206,6 +206,10 @@ class Sessions:
         path = await anyio.to_thread.run_sync(self.catalog.path_of, session)
         loaded = await anyio.to_thread.run_sync(load_session, path)
         return _exported(loaded.log, form)
+
+    def start(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Do something that no command waits for."""
+        self._tasks.start_soon(work)
 
     async def close(self) -> None:
         """Stop every session, keeping what waits in its inbox, and put all on disk; together, for time is short."""

@@ -206,6 +206,28 @@ async def undo(root: Path, model: FakeModelServer) -> Told:
         return list(editor.events)
 
 
+async def upkeep(root: Path, model: FakeModelServer) -> Told:
+    """Another model in mid-session, and a conversation that is made shorter."""
+    (root / "long.py").write_text("x = 1\n" * 3_000)
+    model.script(
+        *(answer("word " * 400) for _ in range(3)),
+        answer("I read it.", calls=[("read_file", {"path": "long.py"})]),
+        refusal(400, {"error": {"message": "too long", "code": "context_length_exceeded"}}),
+        answer("Three times a word, then a long file."),
+        answer("It is long."),
+        answer("In short."),
+        answer("Yes."),
+    )
+    async with editor_at(root, model) as editor:
+        for text in ("one", "two", "three", "And long.py?"):
+            await editor.command("dsh.followup", {"text": text, "wait": True})
+        await editor.command("dsh.model.set", {"provider": "deepseek", "name": "deepseek-v4-pro"})
+        await editor.command("dsh.compact", {})
+        await editor.event("compact/done")
+        await editor.command("dsh.followup", {"text": "four", "wait": True})
+        return list(editor.events)
+
+
 STORIES: dict[str, Story] = {
     "conversation": conversation,
     "failure": failure,
@@ -216,4 +238,5 @@ STORIES: dict[str, Story] = {
     "reload": reload,
     "question": question,
     "undo": undo,
+    "upkeep": upkeep,
 }
