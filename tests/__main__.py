@@ -41,7 +41,7 @@ CHECKS = (
     Check("protocol", (*PYTEST, "-n", "4", "tests/protocol", "--ignore", FLOOD)),
     Check("flood", (*PYTEST, FLOOD)),  # alone, since it measures
     Check("neovim", (*PYTEST, "tests/e2e/test_neovim.py", "tests/e2e/test_neovim_page.py")),
-    Check("emacs", (*PYTEST, "-n", "2", *EMACS), long=True, needs="emacs"),
+    Check("emacs", (*PYTEST, "-n", "2", "--timeout", "180", *EMACS), long=True, needs="emacs"),
     Check("vscode stock", (*PYTEST, "tests/e2e/test_vscode_stock.py"), long=True),
     Check(
         "long properties",

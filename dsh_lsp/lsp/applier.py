@@ -91,9 +91,9 @@ class Applier:
                 items = apart([item for item in self._accepted(key) if item.file.changes_text])
                 if items and self._documents.at(items[0].file.path) is document:
                     attempts += 1
-                    await self._send(document, items, last=attempts == MAX_ATTEMPTS)
-                    if any(item.state != "accepted" for item in items):
-                        attempts = 0  # what comes next has tries of its own
+                    final = await self._send(document, items, last=attempts == MAX_ATTEMPTS)
+                    if final == "stale" or any(item.state != "accepted" for item in items):
+                        attempts = 0  # its user types on; or what comes next has tries of its own
 
     async def _whole(self, item: Item) -> None:
         """Do what is done to a whole file."""
@@ -106,13 +106,13 @@ class Applier:
 
     # -- open documents --------------------------------------------------------------------------------------
 
-    async def _send(self, document: Document, items: list[Item], *, last: bool) -> None:
-        """Send accepted hunks to the editor once, and settle those whose fate is known."""
+    async def _send(self, document: Document, items: list[Item], *, last: bool) -> landing.Final:
+        """Send accepted hunks to the editor once, and settle those whose fate is known; what became of it."""
         saved = await anyio.to_thread.run_sync(text_on_disk, items[0].file.path)
         clean = self._documents.is_saved(document.text, saved)
         items = apart([item for item in items if item.state == "accepted"])
         if not items or self._documents.at(items[0].file.path) is not document:
-            return
+            return "retry"
         for item in items:
             item.state = "sent"
         self._forget_late(document.key, [item.hunk for item in items])
@@ -139,7 +139,8 @@ class Applier:
                     settled.append((item, item.as_outcome("unconfirmed")))
                 case Absent(hunk) if item.state == "sent":
                     item.hunk = hunk
-                    item.state = "pending" if result.final == "refused" or last else "accepted"
+                    given_up = result.final == "refused" or (last and result.final != "stale")
+                    item.state = "pending" if given_up else "accepted"
                     if (now := self._text_after(document, item)) is not None and not item.follow(document.rope, now):
                         settled.append((item, item.as_outcome("conflict", current=str(now))))
         if lost:
@@ -149,6 +150,7 @@ class Applier:
         self._settle(settled)
         if any(item.state == "pending" for item in items):
             self._editor.warn("DSH: the editor did not apply an accepted edit and gave no reason; it still waits")
+        return result.final
 
     def _text_after(self, document: Document, item: Item) -> Rope | None:
         """The text of a file whose document was closed meanwhile, and perhaps opened again; None if it was not."""
