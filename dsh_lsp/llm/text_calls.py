@@ -105,10 +105,9 @@ def _first_marker(text: str, *, at_start: bool) -> int:
 
 def read_calls(text: str, tools: Mapping[str, ToolSpec]) -> Reading:
     """Read a whole text."""
-    bare = _WHOLE_FENCE.fullmatch(text)
-    body = bare[1] if bare is not None else text
-    if bare is not None or body.lstrip().startswith("{"):
-        calls = _json_calls(body, tools)
+    bodies = _only_fences(text) or ([text] if text.lstrip().startswith("{") else [])
+    if bodies:
+        calls = next((calls for body in bodies if (calls := _json_calls(body, tools))), ())
         return Reading(text="", calls=calls) if calls else Reading(text=text)
     found: list[TextCall] = []
     rest: list[str] = []
@@ -125,6 +124,15 @@ def read_calls(text: str, tools: Mapping[str, ToolSpec]) -> Reading:
     rest.append(text[end:])
     words = "".join(rest)
     return Reading(text=words if words.strip() else "", calls=tuple(found)) if found else Reading(text=text)
+
+
+def _only_fences(text: str) -> list[str]:
+    """What stands in the fence, or the fences, that a text is made of, in the ways in which that may be read."""
+    whole = _WHOLE_FENCE.fullmatch(text)
+    if whole is None:
+        return []
+    pieces = [match[1] for match in _WHOLE_FENCE.finditer(text)]
+    return [whole[1], "\n".join(pieces)]
 
 
 def _region_calls(region: str, tools: Mapping[str, ToolSpec]) -> tuple[TextCall, ...]:

@@ -503,6 +503,13 @@ TEXT_CALLS = (
         calls=(("read_file", {"path": "a"}),) * 2,
         finish="tool-calls",
     ),
+    _written(
+        "50-fences",
+        f"```json\n{_JSON_CALL}\n```\n\n```json\n{_JSON_CALL}\n```\n",
+        calls=(("read_file", {"path": "a"}),) * 2,
+        finish="tool-calls",
+    ),
+    _said("50-fences-that-are-no-calls", f"```json\n{_JSON_CALL}\n```\n```py\nx = 1\n```"),
     _read("50-bare-json", _JSON_CALL),
     _said("50-json-that-is-no-call", '{"name": "a", "version": "1"}'),
     _said("50-fence-with-words", f"```json\n{_JSON_CALL}\n```\nis a call."),
