@@ -28,7 +28,19 @@ from dsh_lsp.llm.adapter import Adapter, Llm
 from dsh_lsp.messages import CallConfig
 from dsh_lsp.plugin import Context
 from dsh_lsp.plugin_host import PluginEntry, PluginHost
-from dsh_lsp.plugins import approval, diagnostics, limits, persona, repeat, spill, timeout, toolbox, undone
+from dsh_lsp.plugins import (
+    approval,
+    changes,
+    diagnostics,
+    instructions,
+    limits,
+    persona,
+    repeat,
+    spill,
+    timeout,
+    toolbox,
+    undone,
+)
 from dsh_lsp.plugins.limits import Settings as LimitSettings
 from dsh_lsp.session.loading import load_session
 from dsh_lsp.session.log import SessionHeader, SessionLog, wall_clock_ms
@@ -298,6 +310,8 @@ def open_session(
         (approval, None),
         (timeout, None),
         (diagnostics, None),
+        (changes, None),
+        (instructions, None),
         (repeat, None),
         (limits, live_limits),
         (spill, None),

@@ -220,6 +220,21 @@ class SessionTitle(Wire):
     title: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TodoItem(Wire):
+    """One thing that there is to do."""
+
+    text: str
+    status: Literal["pending", "in_progress", "done"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TodoWritten(Wire):
+    """What there is to do from here on: the whole list."""
+
+    items: tuple[TodoItem, ...]
+
+
 # -- plugins --------------------------------------------------------------------------------------------------
 
 
@@ -261,6 +276,7 @@ EventData: TypeAlias = (
     | QuestionAnswered
     | PermissionPreset
     | SessionTitle
+    | TodoWritten
     | PluginEvent
 )
 
@@ -287,6 +303,7 @@ TAGS: dict[type[EventData], str] = {
     QuestionAnswered: "question/answered",
     PermissionPreset: "permission/preset",
     SessionTitle: "session/title",
+    TodoWritten: "todo/write",
 }
 CLASSES: dict[str, type[EventData]] = {tag: cls for cls, tag in TAGS.items()}
 

@@ -110,7 +110,6 @@ class Turn:
         assembly = parts.prompt.assemble(parts.tools.specs(), order=parts.options.tool_order)
         assembly = await parts.hooks.assemble(assembly, _unchanged)
         self.signal.check()
-        snapshot = parts.context.project()
         proposal = PreStep(
             messages=tuple(claim.message for claim in self.claimed),
             turn=self.number,
@@ -121,6 +120,7 @@ class Turn:
         async def enter(payload: PreStep) -> Enter | Reject:
             # A continuation that nobody has a word for stays without one: the snapshot opens no step of its own.
             goes_on = bool(payload.messages) or self.owes or self.step > 0
+            snapshot = parts.context.project()  # only now: listeners before this one may have looked at the world
             return Enter(messages=(*payload.messages, snapshot) if snapshot and goes_on else payload.messages)
 
         decision = await parts.hooks.pre_step(proposal, enter)

@@ -25,6 +25,7 @@ from dsh_lsp.events import (
     RequestHeaderLogged,
     StepEnd,
     StepStart,
+    TodoWritten,
     ToolCall,
     ToolResult,
     TurnEnd,
@@ -127,6 +128,7 @@ RULES: dict[type[EventData], Rule] = {
     ReviewOpened: _asks,
     ApprovalAsked: _in_turn,
     QuestionAsked: _in_turn,
+    TodoWritten: _in_turn,
 }  # an event that is not here may come at any time
 
 

@@ -36,6 +36,8 @@ from dsh_lsp.events import (
     RequestContext,
     SessionTitle,
     StepStart,
+    TodoItem,
+    TodoWritten,
     ToolCall,
     ToolResult,
     TurnEnd,
@@ -80,6 +82,7 @@ class SessionView(Wire):
     model: str | None = None
     turns: list[TurnView] = field(default_factory=list)
     live: list[LiveText] = field(default_factory=list)
+    todo: list[TodoItem] = field(default_factory=list)
     queue: Queue = field(default_factory=Queue)
     usage: Usage = field(default_factory=Usage)
 
@@ -165,6 +168,8 @@ class SessionView(Wire):
                 self.mode = mode
             case SessionTitle(title=title):
                 self.title = title
+            case TodoWritten(items=items):
+                self.todo = list(items)
             case _:
                 pass
 

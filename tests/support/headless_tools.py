@@ -16,6 +16,7 @@ from dsh_lsp.agent.driver import Agent
 from dsh_lsp.agent.hooks import AgentHooks
 from dsh_lsp.agent.modes import Modes
 from dsh_lsp.agent.prompt import Section, SystemPrompt
+from dsh_lsp.agent.snapshot import RuntimeContext
 from dsh_lsp.decisions import Effect, Mode
 from dsh_lsp.llm.scripted import Reply, ScriptedReply, call
 from dsh_lsp.plugin import Context
@@ -161,6 +162,7 @@ async def with_plugins(
             Approvals: h.agent.approvals,
             CommandRules: CommandRules(Path("/w"), ShellSettings()),
             Modes: modes,
+            RuntimeContext: h.agent.context,
             SessionLog: h.log,
             Spills: Spills(outputs),
             SystemPrompt: prompt,
