@@ -36,7 +36,13 @@ def held(reply: Reply, packets: int) -> tuple[Reply, Gate]:
 
 async def conversation(root: Path, model: FakeModelServer) -> Told:
     """Thinking, tools side by side, unicode, a title, two turns."""
-    reads = [("read_file", {"path": "calc.py"}), ("list_files", {}), ("read_file", {"path": "missing.py"})]
+    todo = {"items": [{"text": "Look at add", "status": "in_progress"}, {"text": "Tell"}]}
+    reads = [
+        ("read_file", {"path": "calc.py"}),
+        ("list_files", {}),
+        ("read_file", {"path": "missing.py"}),
+        ("todo", todo),
+    ]
     model.script(
         answer("I look at *it* first. 🐍", reasoning="Two functions,\n\nperhaps three.", calls=reads),
         answer("`add` subtracts.\n\n```python\nreturn a + b\n```\n", usage=(20, 7)),
