@@ -1,7 +1,8 @@
 ---Status: how the session stands, as the winbar of the conversation and as a component for any status line.
 
 local client = require('dsh.client')
-local session = require('dsh.session')
+local feed = require('dsh.feed')
+local views = require('dsh.view')
 
 local M = {}
 
@@ -34,12 +35,12 @@ local WAITS = {
 
 ---@return dsh.Summary
 function M.get()
-  local state, view = client.state, client.view()
+  local state, view = feed.state, feed.view()
   local told = state.status or {}
   local queue = told.queue or { nextTurn = #view.queue.nextTurn, nextStep = #view.queue.nextStep }
   local usage = told.usage or view.usage
   local window = usage.contextWindow
-  local now = told.state or (client.get() and session.state(view)) or 'off'
+  local now = told.state or (client.get() and views.state(view)) or 'off'
   return {
     state = state.ended and 'ended' or now,
     waiting_for = told.waitingFor,
@@ -103,7 +104,7 @@ function M.line()
 end
 
 for _, name in ipairs({ 'status', 'session', 'exit', 'start' }) do
-  client.on(name, function()
+  feed.on(name, function()
     vim.cmd('redrawstatus!')
   end)
 end
