@@ -29,7 +29,7 @@ from tests.e2e.vscode_install import CLIENT, Installation, install, install_clie
 T = TypeVar("T")
 
 EXTENSIONS = Path(__file__).parent / "vscode_extensions"
-WAIT_S = 30.0  # a limit, not a delay: a machine under load takes long
+WAIT_S = 60.0  # a limit, not a delay: a machine under load takes long
 START_S = 120.0
 POLL_S = 0.05
 GRACE_S = 15  # how long an extension host outlives its page; 2 s was seen to be too short under load
@@ -172,9 +172,11 @@ class Workbench:
         profile: str | None = None,
     ) -> Iterator[Window]:
         """Open a folder, or a multi-root workspace file, in a window with a browser profile of its own."""
-        user = self.user_data / "User"
-        user.mkdir(parents=True, exist_ok=True)
-        (user / "settings.json").write_text(json.dumps(QUIET | TYPES_AS_GIVEN | dict(settings or {}), indent=1))
+        # What has the scope of a machine is read from the machine's own settings, where extensions run remotely.
+        for place in ("User", "Machine"):
+            (self.user_data / place).mkdir(parents=True, exist_ok=True)
+            text = json.dumps(QUIET | TYPES_AS_GIVEN | dict(settings or {}), indent=1)
+            (self.user_data / place / "settings.json").write_text(text)
         context = self.browser.new_context(
             viewport={"width": size[0], "height": size[1]},
             color_scheme="dark",
@@ -380,7 +382,7 @@ class Window:
         def shown() -> bool:
             self.press("Control+.")
             with suppress(Error):
-                row.wait_for(timeout=3_000)
+                row.wait_for(timeout=8_000)
                 return True
             self.press("Escape")  # the list that came was an older one, or was closed by a change of the document
             return False
