@@ -19,14 +19,28 @@ from dsh_lsp.agent.modes import Modes
 from dsh_lsp.agent.prompt import SystemPrompt
 from dsh_lsp.agent.request import AgentOptions
 from dsh_lsp.agent.snapshot import RuntimeContext
-from dsh_lsp.decisions import Mode
+from dsh_lsp.decisions import Mode, ModelSelected
 from dsh_lsp.errors import ConfigError, LlmError
 from dsh_lsp.events import LogEvent, RequestHeaderLogged
 from dsh_lsp.llm.adapter import Llm
-from dsh_lsp.messages import CallConfig
 from dsh_lsp.plugin import Context
 from dsh_lsp.plugin_host import PluginEntry, PluginHost
-from dsh_lsp.plugins import approval, diagnostics, limits, persona, repeat, retry, spill, timeout, toolbox, undone
+from dsh_lsp.plugins import (
+    approval,
+    compaction,
+    diagnostics,
+    limits,
+    notices,
+    persona,
+    repeat,
+    retry,
+    spill,
+    timeout,
+    toolbox,
+    undone,
+)
+from dsh_lsp.plugins.compaction import Compactor
+from dsh_lsp.plugins.compaction import Settings as CompactionSettings
 from dsh_lsp.plugins.limits import Settings as LimitSettings
 from dsh_lsp.plugins.retry import RetryWait
 from dsh_lsp.plugins.retry import Settings as RetrySettings
@@ -35,7 +49,7 @@ from dsh_lsp.session.loading import load_session
 from dsh_lsp.session.log import SessionHeader, SessionLog, wall_clock_ms
 from dsh_lsp.session.store import SessionStore, claim_session, session_lock, state_directory
 from dsh_lsp.session.summary import Summary, SummaryFold
-from dsh_lsp.settings import SettingsModel
+from dsh_lsp.settings import Live, SettingsModel, raises_rights
 from dsh_lsp.shell.environment import ChildEnvironment
 from dsh_lsp.shell.rules import CommandRules, ShellSettings
 from dsh_lsp.tools.approvals import Approvals
@@ -44,6 +58,7 @@ from dsh_lsp.tools.registry import ToolRegistry
 from dsh_lsp.tools.spills import Spills
 from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.language import LanguageServers, NoLanguageServers
+from dsh_lsp.workspace.paths import Guarded
 from dsh_lsp.workspace.port import Workspace
 
 
@@ -56,7 +71,7 @@ class EditSettings(SettingsModel):
 class SessionSettings(SettingsModel):
     """Where sessions live."""
 
-    directory: str | None = None
+    directory: str | None = Field(default=None, json_schema_extra=raises_rights(None))
 
 
 class Settings(SettingsModel):
@@ -64,15 +79,16 @@ class Settings(SettingsModel):
 
     event_token: str | int | None = None
     model: ModelSettings = ModelSettings()
-    mode: Mode = "ask"
+    mode: Mode = Field(default="ask", json_schema_extra=raises_rights("read-only"))
     limits: LimitSettings = LimitSettings()
     retry: RetrySettings = RetrySettings()
+    compaction: CompactionSettings = CompactionSettings()
     edits: EditSettings = EditSettings()
     max_parallel_tool_calls: int = Field(default=10, ge=1)
     shell: ShellSettings = ShellSettings()
     sessions: SessionSettings = SessionSettings()
-    workspace_trusted: bool = True
-    plugins: list[PluginEntry] = Field(default_factory=list)
+    workspace_trusted: bool = Field(default=True, json_schema_extra=raises_rights(False))
+    plugins: list[PluginEntry] = Field(default_factory=list, json_schema_extra=raises_rights([]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,11 +112,20 @@ class Session:
     context: Context
     modes: Modes
     plugins: PluginHost
+    limits: Live[LimitSettings]
 
     @property
     def id(self) -> str:
         """The session's id."""
         return self.log.header.id
+
+    def configure(self, settings: Settings) -> None:
+        """Take settings that changed; those of a new session's beginning are of no concern to this one."""
+        self.context.get(CommandRules).settings = settings.shell
+        self.limits.value = settings.limits
+        self.modes.trusted = settings.workspace_trusted
+        if not settings.workspace_trusted:
+            self.plugins.distrust()
 
     async def on_disk(self) -> None:
         """Wait until all that was appended is on disk; a cancel takes back nothing, so it does not tear the wait.
@@ -120,23 +145,25 @@ class Session:
         """Let the next try of a failed model call begin at once; False if none is waited for."""
         return self.context.get(RetryWait).end()
 
+    @property
+    def compactor(self) -> Compactor:
+        """What makes room in the model's context window."""
+        return self.context.get(Compactor)
+
     def check_ready(self) -> None:
         """Refuse input that no model could answer.
 
         Raises:
             ConfigError: `NO_KEY`, or what else the user must mend before a model can be asked.
         """
-        options = self.options
-        if not options.model:
-            message = f"no model to ask: set model.name, or choose one that {options.provider} offers"
+        config = self.agent.ledger.seed()
+        if not config.model:
+            message = f"no model to ask: set model.name, or choose one that {config.provider} offers"
             raise ConfigError(message, code="NO_MODEL")
-        self.llm.adapter(options.provider)
-        if self.llm.pending(options.provider):  # a key that is still looked for is told of by the turn
+        if self.llm.pending(config.provider):  # a key that is still looked for is told of by the turn
             return
         try:
-            self.llm.prepare_call(
-                CallConfig(provider=options.provider, model=options.model, reasoning_effort=options.reasoning_effort)
-            )
+            self.llm.prepare_call(config)
         except LlmError as error:
             code = "NO_KEY" if error.code in ("MISSING_CREDENTIAL", "INVALID_CREDENTIAL") else error.code
             raise ConfigError(str(error), code=code) from error
@@ -190,10 +217,16 @@ def summarize(path: Path) -> Summary:
 def options_for(settings: Settings, log: SessionLog) -> AgentOptions:
     """The route of a session: the one that its log names, else the one of the settings."""
     model = settings.model
-    provider, name = model.provider, model.model
+    provider: str = model.provider
+    name = model.model
     for event in log.facts():
-        if isinstance(event.data, RequestHeaderLogged):
-            provider, name = event.data.header.config.provider, event.data.header.config.model  # type: ignore[assignment]
+        match event.data:
+            case RequestHeaderLogged(header=header):
+                provider, name = header.config.provider, header.config.model
+            case ModelSelected(provider=selected, name=model_name):
+                provider, name = selected, model_name
+            case _:
+                pass
     return AgentOptions(
         provider=provider,
         model=name,
@@ -210,7 +243,7 @@ def open_session(
     llm: Llm,
     hooks: AgentHooks,
     tasks: TaskGroup,
-    ports_of: Callable[[SessionLog, Copies], Ports],
+    ports_of: Callable[[SessionLog, Copies, Guarded], Ports],
     stored: Stored | None = None,
 ) -> Session:
     """Build a session's runtime over its log, or over that of a new session."""
@@ -221,7 +254,8 @@ def open_session(
     prompt.define("cwd", str(root))
     context.provide(ToolRegistry, registry)
     context.provide(SystemPrompt, prompt)
-    ports = ports_of(log, Copies(store.path.with_suffix(".copies")))
+    guarded = Guarded(never=[store.path.parent, state_directory()])
+    ports = ports_of(log, Copies(store.path.with_suffix(".copies")), guarded)
     context.provide(Workspace, ports.workspace)
     context.provide(CommandRules, CommandRules(root, settings.shell))
     context.provide(ChildEnvironment, ChildEnvironment(key_variables(settings.model)))
@@ -239,7 +273,8 @@ def open_session(
             barrier=store.flush,
         )
     )
-    modes = Modes(log, settings.mode)
+    modes = Modes(log, settings.mode, trusted=settings.workspace_trusted)
+    live_limits = Live(settings.limits)
     context.provide(AgentHooks, hooks)
     context.provide(SessionLog, log)
     context.provide(Llm, llm)
@@ -257,8 +292,10 @@ def open_session(
         (timeout, None),
         (diagnostics, None),
         (repeat, None),
-        (limits, settings.limits),
+        (limits, live_limits),
         (retry, settings.retry),
+        (compaction, settings.compaction),
+        (notices, None),
         (spill, None),
         (undone, None),
     ):
@@ -271,6 +308,7 @@ def open_session(
         tool_order=options.tool_order,
     )
     plugins.start()
+    guarded.rights = plugins.files
     # The last events of a turn lead to no request whose barrier would write them.
     hooks.status.listen(lambda status: tasks.start_soon(store.settle) if status == "idle" else None)
     return Session(
@@ -283,4 +321,5 @@ def open_session(
         context=context,
         plugins=plugins,
         modes=modes,
+        limits=live_limits,
     )

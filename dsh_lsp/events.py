@@ -18,6 +18,7 @@ from dsh_lsp.decisions import (
     ApprovalAsked,
     ApprovalDecided,
     EditLanded,
+    ModelSelected,
     PermissionPreset,
     QuestionAnswered,
     QuestionAsked,
@@ -33,7 +34,14 @@ from dsh_lsp.messages import (
     ToolSpec,
     UserMessage,
 )
-from dsh_lsp.upkeep import RetryPlanned, RetryStarted
+from dsh_lsp.upkeep import (
+    CompactionEnd,
+    CompactionPrune,
+    CompactionStart,
+    CompactionSummary,
+    RetryPlanned,
+    RetryStarted,
+)
 from dsh_lsp.wire import JsonObject, Wire, decode, encode
 
 # -- turns and steps -----------------------------------------------------------------------------------------
@@ -261,9 +269,14 @@ EventData: TypeAlias = (
     | QuestionAsked
     | QuestionAnswered
     | PermissionPreset
+    | ModelSelected
     | SessionTitle
     | RetryPlanned
     | RetryStarted
+    | CompactionStart
+    | CompactionPrune
+    | CompactionSummary
+    | CompactionEnd
     | PluginEvent
 )
 
@@ -289,14 +302,29 @@ TAGS: dict[type[EventData], str] = {
     QuestionAsked: "question/asked",
     QuestionAnswered: "question/answered",
     PermissionPreset: "permission/preset",
+    ModelSelected: "model/selected",
     SessionTitle: "session/title",
     RetryPlanned: "llm/retry",
     RetryStarted: "llm/retry-started",
+    CompactionStart: "compaction/start",
+    CompactionPrune: "compaction/prune",
+    CompactionSummary: "compaction/summary",
+    CompactionEnd: "compaction/end",
 }
 CLASSES: dict[str, type[EventData]] = {tag: cls for cls, tag in TAGS.items()}
 
 SURFACE: frozenset[type[EventData]] = frozenset({UserMessage, AssistantMessageLogged, ToolResult})
-IGNORABLE: frozenset[type[EventData]] = frozenset({AssistantAttempt, RetryPlanned, RetryStarted})
+IGNORABLE: frozenset[type[EventData]] = frozenset(
+    {
+        AssistantAttempt,
+        RetryPlanned,
+        RetryStarted,
+        CompactionStart,
+        CompactionPrune,
+        CompactionSummary,
+        CompactionEnd,
+    }
+)
 
 SeqRange = tuple[int, int]
 

@@ -135,6 +135,16 @@ class PluginHost:
         """The files of the plugins: who may write them may run code in here."""
         return tuple(slot.source.file for slot in self._slots if slot.source is not None and slot.source.file)
 
+    def distrust(self) -> None:
+        """Unload the plugins that lie in the workspace, and load none from there any more."""
+        self._trusted = False
+        for slot in self._slots:
+            source, scope = slot.source, slot.scope
+            if scope is not None and source is not None and source.file is not None and self._refuses(source.file):
+                scope.retire()
+                slot.scope = None
+                self._failed(slot, "it lies in a workspace that is not trusted")
+
     async def reload(self, name: str | None = None) -> PluginReport:
         """Bring in plugins again, whatever their files' times: one by its name, or all."""
         chosen = [slot for slot in self._slots if name in (None, slot.name, slot.entry.use)]

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 
 from dsh_lsp.errors import ConfigError
 from dsh_lsp.llm.adapter import Adapter, Llm
-from dsh_lsp.settings import SettingsModel
+from dsh_lsp.settings import SettingsModel, raises_rights
 
 Provider = Literal["deepseek", "openai_compatible", "anthropic", "demo"]
 PROVIDERS: tuple[Provider, ...] = get_args(Provider)
@@ -52,8 +52,8 @@ class ModelSettings(SettingsModel):
     reasoning_effort: Literal["off", "low", "high", "max"] | None = None
     max_tokens: int | None = Field(default=None, gt=0)
     context_window: int | None = Field(default=None, gt=0)
-    base_url: str | None = None
-    api_key_env: str | None = Field(default=None, min_length=1)
+    base_url: str | None = Field(default=None, json_schema_extra=raises_rights(None))
+    api_key_env: str | None = Field(default=None, min_length=1, json_schema_extra=raises_rights(None))
     timeouts: TimeoutSettings = TimeoutSettings()
     compatibility: CompatibilitySettings = CompatibilitySettings()
 

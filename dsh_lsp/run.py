@@ -53,6 +53,7 @@ from dsh_lsp.upkeep import RetryPlanned
 from dsh_lsp.wire import JsonObject, dump_bytes, encode, loads
 from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.files import FileWorkspace
+from dsh_lsp.workspace.paths import Guarded
 
 FAILED: Final = 1
 USAGE: Final = 2
@@ -192,9 +193,12 @@ class _Run:
         hooks.error.listen(lambda failed: setattr(self, "_error", failed.error))
         root = Path(os.path.realpath(self._options.directory))
 
-        def ports_of(log: SessionLog, copies: Copies) -> Ports:
-            workspace = FileWorkspace(root, log, decide=self._questions.decide, new_id=new_id, copies=copies)
-            return Ports(workspace=workspace)
+        def ports_of(log: SessionLog, copies: Copies, guarded: Guarded) -> Ports:
+            return Ports(
+                workspace=FileWorkspace(
+                    root, log, decide=self._questions.decide, new_id=new_id, copies=copies, guarded=guarded
+                )
+            )
 
         session = open_session(self._settings, root=root, llm=llm, hooks=hooks, tasks=tasks, ports_of=ports_of)
         for failure in session.plugins.report().failed:

@@ -1,18 +1,27 @@
 """Settings: reads what a client configured into a model, and says what is wrong with it in the user's words.
 
-Rules: each settings model stands beside its owner, and this module knows none; a bad value keeps the default of
-its key alone; an unknown key changes nothing; both are told with the key's path.
+Rules: each settings model stands beside its owner, and this module knows none; a bad value keeps the last good value
+of its key alone, or the default; one that could raise rights falls to the strictest; an unknown key changes nothing;
+each is told with the key's path.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from dsh_lsp.wire import JsonObject, to_camel
+from dsh_lsp.wire import JsonObject, json_copy, to_camel
+
+_STRICTEST: Final = "strictest"
+
+
+def raises_rights(strictest: Any) -> dict[str, Any]:
+    """Mark a field that could raise rights, as its `json_schema_extra`; a wrong value counts as `strictest`."""
+    return {_STRICTEST: strictest}
 
 
 class SettingsModel(BaseModel):
@@ -38,30 +47,101 @@ class Problem:
 S = TypeVar("S", bound=BaseModel)
 
 
+class Live(Generic[S]):
+    """Settings that may change while they are in use: read `value` when it is needed."""
+
+    def __init__(self, value: S) -> None:
+        self.value = value
+
+
+def rights_of(model: type[BaseModel], prefix: str = "") -> dict[str, Any]:
+    """The dotted paths of the keys that could raise rights, each with its strictest value."""
+    found: dict[str, Any] = {}
+    for field in model.model_fields.values():
+        path = f"{prefix}{field.alias}"
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            found |= rights_of(field.annotation, f"{path}.")
+        elif isinstance(field.json_schema_extra, dict) and _STRICTEST in field.json_schema_extra:
+            found[path] = field.json_schema_extra[_STRICTEST]
+    return found
+
+
 def read_settings(model: type[S], raw: Any) -> tuple[S, list[Problem]]:
     """Read settings; what is wrong is left out, one key at a time, and told.
 
     The model must have a default for every field.
     """
-    if raw is None:
-        raw = {}
-    if not isinstance(raw, dict):
-        return model(), [Problem(path="(all)", message="the settings must be an object")]
-    data = _copy(raw)
+    data, problems = clean_settings(model, raw)
+    return model.model_validate(data), problems
+
+
+def clean_settings(model: type[S], raw: Any, *, last: S | None = None) -> tuple[JsonObject, list[Problem]]:
+    """What of some settings can be used; `last` are the last good ones."""
+    strictest = rights_of(model)
+    data = _copy(model, {} if raw is None else raw)
+    if not isinstance(data, dict):
+        return _nested(strictest), [Problem(path="(all)", message="the settings must be an object")]
+    before = last.model_dump(mode="json", by_alias=True) if last is not None else {}
     problems: list[Problem] = []
     while True:
         try:
-            return model.model_validate(data), problems
+            model.model_validate(data)
         except ValidationError as error:
             details = error.errors(include_url=False)
             problems += [_problem(model, detail) for detail in details]
-            removed = [_remove(data, detail["loc"]) for detail in details]
-            if not any(removed):  # no single key is to blame
-                return model(), problems
+            removed = [path for detail in details if (path := _remove(data, detail["loc"])) is not None]
+            if not removed:  # no single key is to blame
+                return _nested(strictest), problems
+            for path in removed:
+                _fall_back(data, path, before, strictest)
+        else:
+            return data, problems
 
 
-def _copy(value: Any) -> Any:
-    return {key: _copy(item) for key, item in value.items()} if isinstance(value, dict) else value
+def _fall_back(data: JsonObject, path: tuple[str, ...], before: JsonObject, strictest: dict[str, Any]) -> None:
+    """Put what counts in the place of a bad key: its last good value, or the strictest of what could raise rights."""
+    known = value_at(before, path)
+    if known is not None:
+        _put(data, path, known)
+    dotted = ".".join(path)
+    for other, value in strictest.items():
+        if other == dotted or other.startswith(f"{dotted}."):
+            _put(data, tuple(other.split(".")), value)
+
+
+def value_at(data: Any, path: Sequence[str]) -> Any:
+    """What stands at a path; None where nothing does."""
+    for key in path:
+        data = data.get(key) if isinstance(data, dict) else None
+    return data
+
+
+def _put(data: JsonObject, path: Sequence[str], value: Any) -> None:
+    for key in path[:-1]:
+        data = data.setdefault(key, {})
+    data[path[-1]] = value
+
+
+def _nested(values: dict[str, Any]) -> JsonObject:
+    data: JsonObject = {}
+    for path, value in values.items():
+        _put(data, path.split("."), value)
+    return data
+
+
+def _copy(model: type[BaseModel], value: Any) -> Any:
+    """A copy of what a section holds; an empty list stands for an empty section, as Lua writes one."""
+    if value == []:
+        return {}
+    if not isinstance(value, dict):
+        return value
+    fields = {field.alias: field.annotation for field in model.model_fields.values()}
+    return {
+        key: _copy(inner, item)
+        if isinstance(inner := fields.get(key), type) and issubclass(inner, BaseModel)
+        else json_copy(item)
+        for key, item in value.items()
+    }
 
 
 def _problem(model: type[BaseModel], detail: Any) -> Problem:
@@ -84,16 +164,17 @@ def _keys_at(model: type[BaseModel], location: tuple[Any, ...]) -> list[str]:
     return [field.alias for field in model.model_fields.values() if field.alias]
 
 
-def _remove(data: JsonObject, location: tuple[Any, ...]) -> bool:
-    """Drop the key that a problem names, or the nearest key above it that is there; False if none is."""
+def _remove(data: JsonObject, location: tuple[Any, ...]) -> tuple[str, ...] | None:
+    """Drop the key that a problem names, or the nearest key above it that is there; its path, or None if none is."""
     holder: JsonObject | None = None
-    key: Any = None
+    path: list[Any] = []
     node: Any = data
     for part in location:
         if not isinstance(node, dict) or part not in node:
             break
-        holder, key, node = node, part, node[part]
+        holder, node = node, node[part]
+        path.append(part)
     if holder is None:
-        return False
-    del holder[key]
-    return True
+        return None
+    del holder[path[-1]]
+    return tuple(path)

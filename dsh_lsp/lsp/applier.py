@@ -60,7 +60,7 @@ class Applier:
         self._log = log
         self._documents = documents
         self._editor = editor
-        self._saves = saves
+        self.saves = saves
         self._accepted = accepted
         self._settle = settle
         self._locks: dict[str, anyio.Lock] = {}
@@ -75,6 +75,7 @@ class Applier:
 
     async def land(self, key: str) -> None:
         """Apply what is accepted of one document, until nothing accepted is left: changes of its text come first."""
+        await self._editor.caught_up()
         async with self._locks.setdefault(key, anyio.Lock()):
             attempts = 0
             while accepted := self._accepted(key):
@@ -90,9 +91,9 @@ class Applier:
                 items = apart([item for item in self._accepted(key) if item.file.changes_text])
                 if items and self._documents.at(items[0].file.path) is document:
                     attempts += 1
-                    await self._send(document, items, last=attempts == MAX_ATTEMPTS)
-                    if any(item.state != "accepted" for item in items):
-                        attempts = 0  # what comes next has tries of its own
+                    final = await self._send(document, items, last=attempts == MAX_ATTEMPTS)
+                    if final == "stale" or any(item.state != "accepted" for item in items):
+                        attempts = 0  # its user types on; or what comes next has tries of its own
 
     async def _whole(self, item: Item) -> None:
         """Do what is done to a whole file."""
@@ -105,12 +106,13 @@ class Applier:
 
     # -- open documents --------------------------------------------------------------------------------------
 
-    async def _send(self, document: Document, items: list[Item], *, last: bool) -> None:
-        """Send accepted hunks to the editor once, and settle those whose fate is known."""
-        clean = await anyio.to_thread.run_sync(text_on_disk, items[0].file.path) == document.text
+    async def _send(self, document: Document, items: list[Item], *, last: bool) -> landing.Final:
+        """Send accepted hunks to the editor once, and settle those whose fate is known; what became of it."""
+        saved = await anyio.to_thread.run_sync(text_on_disk, items[0].file.path)
+        clean = self._documents.is_saved(document.text, saved)
         items = apart([item for item in items if item.state == "accepted"])
         if not items or self._documents.at(items[0].file.path) is not document:
-            return
+            return "retry"
         for item in items:
             item.state = "sent"
         self._forget_late(document.key, [item.hunk for item in items])
@@ -137,7 +139,8 @@ class Applier:
                     settled.append((item, item.as_outcome("unconfirmed")))
                 case Absent(hunk) if item.state == "sent":
                     item.hunk = hunk
-                    item.state = "pending" if result.final == "refused" or last else "accepted"
+                    given_up = result.final == "refused" or (last and result.final != "stale")
+                    item.state = "pending" if given_up else "accepted"
                     if (now := self._text_after(document, item)) is not None and not item.follow(document.rope, now):
                         settled.append((item, item.as_outcome("conflict", current=str(now))))
         if lost:
@@ -147,6 +150,7 @@ class Applier:
         self._settle(settled)
         if any(item.state == "pending" for item in items):
             self._editor.warn("DSH: the editor did not apply an accepted edit and gave no reason; it still waits")
+        return result.final
 
     def _text_after(self, document: Document, item: Item) -> Rope | None:
         """The text of a file whose document was closed meanwhile, and perhaps opened again; None if it was not."""
@@ -169,14 +173,15 @@ class Applier:
 
     async def finish_preview(self, document: Document, landed: Sequence[Item], *, before: Rope) -> None:
         """Save and settle what an editor's own preview applied; `before` is the text before it."""
-        clean = await anyio.to_thread.run_sync(text_on_disk, landed[0].file.path) == str(before)
+        saved = await anyio.to_thread.run_sync(text_on_disk, landed[0].file.path)
+        clean = self._documents.is_saved(str(before), saved)
         await self.finish(document, landed, clean=clean)
 
     async def _save(self, document: Document, items: Sequence[Item], *, clean: bool) -> str:
         """Save a document that was clean before our edit; what the model should know of it."""
         if not clean:
             return "not saved: the document also holds the user's unsaved text"
-        if not self._saves:
+        if not self.saves:
             return "not saved: the user's settings leave saving to the user"
         saved = await self._editor.save(document.uri)
         if saved is None:

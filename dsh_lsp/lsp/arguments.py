@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dsh_lsp.errors import UsageError
 from dsh_lsp.lsp.protocol import COMMANDS, VERSION
+from dsh_lsp.providers import Provider
 from dsh_lsp.wire import to_camel
 
 if TYPE_CHECKING:
@@ -133,6 +134,13 @@ class ModeSet(OfSession):
     mode: Literal["read-only", "ask", "auto-edit", "plan"]
 
 
+class ModelSet(OfSession):
+    """Go on with another model."""
+
+    provider: Provider
+    name: str = Field(min_length=1)
+
+
 class Approve(OfSession):
     """Decide on a tool call; without a decision the server raises the editor's own prompt.
 
@@ -172,6 +180,13 @@ class Rewind(OfSession):
     """Take back what a turn changed in the user's files."""
 
     turn: int = Field(gt=0)
+
+
+class Text(Arguments):
+    """Read a virtual document; `show` lets the editor show it, too."""
+
+    uri: str
+    show: bool = False
 
 
 class PluginsReload(Arguments):

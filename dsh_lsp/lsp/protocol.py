@@ -18,6 +18,8 @@ ASK: Final = "dsh/ask"
 DIAGNOSTICS: Final = "dsh/diagnostics"
 NAVIGATE: Final = "dsh/navigate"
 
+SCHEME: Final = "dsh"  # of the URIs of virtual documents
+
 COMMANDS: Final[dict[str, str]] = {
     "dsh.followup": "Followup",
     "dsh.steer": "Say",
@@ -37,11 +39,15 @@ COMMANDS: Final[dict[str, str]] = {
     "dsh.session.delete": "SessionNamed",
     "dsh.session.export": "SessionExport",
     "dsh.mode.set": "ModeSet",
+    "dsh.model.set": "ModelSet",
+    "dsh.model.list": "Arguments",
+    "dsh.compact": "OfSession",
     "dsh.approve": "Approve",
-    "dsh.rewind": "Rewind",
     "dsh.answer": "Answer",
+    "dsh.rewind": "Rewind",
     "dsh.review.list": "OfSession",
     "dsh.review.accept": "ReviewAccept",
     "dsh.review.reject": "ReviewReject",
+    "dsh.text": "Text",
     "dsh.plugins.reload": "PluginsReload",
 }

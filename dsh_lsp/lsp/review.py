@@ -84,6 +84,15 @@ class Reviews:
         documents.opened.listen(self._on_open)
         documents.closed.listen(self._on_close)
 
+    @property
+    def saves(self) -> bool:
+        """Whether a document that was clean is saved after its edit."""
+        return self._applier.saves
+
+    @saves.setter
+    def saves(self, saves: bool) -> None:
+        self._applier.saves = saves
+
     # -- proposing -------------------------------------------------------------------------------------------
 
     async def propose(

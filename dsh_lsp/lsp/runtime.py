@@ -6,21 +6,23 @@ import logging
 import os
 from collections.abc import Awaitable
 from pathlib import Path
+from typing import Any
 
 from anyio.abc import TaskGroup
 from lsprotocol import types
 
-from dsh_lsp.compose import Settings
-from dsh_lsp.lsp import actions
+from dsh_lsp.lsp import actions, asking
 from dsh_lsp.lsp.arguments import Say, read_arguments
 from dsh_lsp.lsp.commands import RUN, USER
+from dsh_lsp.lsp.configuration import SECTION, Configuration
 from dsh_lsp.lsp.context import with_context
 from dsh_lsp.lsp.documents import Documents, Encoding, path_of
 from dsh_lsp.lsp.editor import ClientProfile, Editor
 from dsh_lsp.lsp.feed import Wire
 from dsh_lsp.lsp.sessions import LiveSession, Sessions
+from dsh_lsp.lsp.virtual import VirtualDocuments
 from dsh_lsp.messages import UserMessage
-from dsh_lsp.settings import read_settings
+from dsh_lsp.settings import Problem
 from dsh_lsp.wire import JsonObject
 
 log = logging.getLogger(__name__)
@@ -30,28 +32,52 @@ class Runtime:
     """What stands behind one connection."""
 
     def __init__(self, initialize: JsonObject, *, wire: Wire, tasks: TaskGroup, encoding: Encoding) -> None:
-        settings, self._problems = read_settings(Settings, initialize.get("initializationOptions"))
-        self.documents = Documents(encoding)
+        profile = ClientProfile.from_initialize(initialize)
+        self._configuration = Configuration(initialize.get("initializationOptions"), vouches=profile.dsh is not None)
+        self.documents = Documents(encoding, line_ends_apart=profile.dsh is None)
+        self.editor = Editor(wire, profile)
         self._tasks = tasks
-        self.editor = Editor(wire, ClientProfile.from_initialize(initialize))
         self._root = root_of(initialize)
         self.sessions = Sessions(
-            settings=settings,
+            settings=self._configuration.settings,
             root=self._root,
             documents=self.documents,
             editor=self.editor,
             wire=wire,
             tasks=tasks,
         )
+        self.virtual = VirtualDocuments(self.sessions, self.documents, self.editor)
 
     def start(self) -> None:
         """Tell the user what is wrong with their settings, and whether their server is too old for its client."""
         if self.editor.profile.newer_protocol:
             self.editor.warn("DSH: the editor's side is newer than the server; pip install --upgrade dsh-lsp")
-        for problem in self._problems:
+        self._tell_of(self._configuration.problems)
+        if self.editor.profile.configures:
+            self._tasks.start_soon(self.editor.watch_configuration)
+            self._tasks.start_soon(self._pull_configuration)
+
+    def configuration_changed(self, pushed: Any) -> None:
+        """Take settings that changed; a client that can be asked is asked for them."""
+        if self.editor.profile.configures:
+            self._tasks.start_soon(self._pull_configuration)
+        elif isinstance(pushed, dict) and SECTION in pushed:
+            self._configure(pushed[SECTION])
+
+    async def _pull_configuration(self) -> None:
+        answer = await self.editor.configuration(SECTION)
+        if answer is not None:
+            self._configure(answer)
+
+    def _configure(self, section: Any) -> None:
+        self._tell_of(self._configuration.update(section))
+        self.sessions.configure(self._configuration.settings)
+
+    def _tell_of(self, problems: list[Problem]) -> None:
+        for problem in problems:
             log.warning("setting %s", problem)
             if not problem.unknown:
-                self.editor.warn(f"DSH: setting {problem}; the default is used")
+                self.editor.warn(f"DSH: setting {problem}; it is not used")
 
     async def run_command(self, name: str, argument: JsonObject) -> JsonObject:
         """Check the argument and run the command."""
@@ -81,7 +107,7 @@ class Runtime:
                 live.session.agent.cancel(USER)
 
     def code_actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
-        """The decisions that can be taken at a place of a document."""
+        """What can be decided and asked at a place of a document."""
         document = self.documents.get(params.text_document.uri)
         if document is None:
             return []
@@ -90,7 +116,13 @@ class Runtime:
             found += actions.review_actions(document, live.reviews, params, session=live.id)
             found += actions.approval_actions(live.approvals.pending(), params, session=live.id)
             found += actions.question_actions(live.questions.pending(), params, session=live.id)
-        return found
+        profile, where = self.editor.profile, params.range
+        automatic = params.context.trigger_kind == types.CodeActionTriggerKind.Automatic
+        by_hand = not automatic and (not profile.looks_for_actions or where.start != where.end)
+        found += asking.ask_actions(params, by_hand=by_hand, asks_itself=profile.dsh is not None)
+        if by_hand and profile.dsh is None:
+            found += [asking.transcript_action(live.id) for live in self.sessions.all()]
+        return asking.of_kinds(found, params.context.only)
 
     def code_lenses(self, uri: str) -> list[types.CodeLens]:
         """The decisions that wait in a document."""

@@ -7,7 +7,7 @@ a machine; what a list shows comes from the catalogue, but for live sessions, wh
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -32,6 +32,7 @@ from dsh_lsp.compose import (
 from dsh_lsp.errors import SessionError, failure_of
 from dsh_lsp.events import LogEvent, SessionTitle, TurnEnd
 from dsh_lsp.llm.adapter import Llm
+from dsh_lsp.lsp.answers import Answers
 from dsh_lsp.lsp.approvals import ApprovalDesk
 from dsh_lsp.lsp.documents import Documents
 from dsh_lsp.lsp.editor import Editor
@@ -50,6 +51,7 @@ from dsh_lsp.session.log import SessionLog
 from dsh_lsp.session.store import session_lock
 from dsh_lsp.session.summary import Summary, SummaryFold
 from dsh_lsp.workspace.copies import Copies
+from dsh_lsp.workspace.paths import Guarded
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +100,14 @@ class Sessions:
         self._live: dict[str, LiveSession] = {}
         self._current: LiveSession | None = None
         self._opening = anyio.Lock()
+
+    def configure(self, settings: Settings) -> None:
+        """Take settings that changed: for the sessions that are live, and for those to come."""
+        self._settings = settings
+        for live in self.all():
+            live.session.configure(settings)
+            live.reviews.saves = settings.edits.save
+            live.feed.touch_status()
 
     # -- finding ---------------------------------------------------------------------------------------------
 
@@ -197,6 +207,10 @@ class Sessions:
         loaded = await anyio.to_thread.run_sync(load_session, path)
         return _exported(loaded.log, form)
 
+    def start(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Do something that no command waits for."""
+        self._tasks.start_soon(work)
+
     async def close(self) -> None:
         """Stop every session, keeping what waits in its inbox, and put all on disk; together, for time is short."""
         async with anyio.create_task_group() as closing:
@@ -226,7 +240,7 @@ class Sessions:
         """Build what stands around a log, and make it the current session."""
         reviews: list[Reviews] = []
 
-        def ports_of(session_log: SessionLog, copies: Copies) -> Ports:
+        def ports_of(session_log: SessionLog, copies: Copies, guarded: Guarded) -> Ports:
             root = Path(session_log.header.cwd)
             reviews.append(
                 Reviews(
@@ -241,7 +255,7 @@ class Sessions:
                     applies_at_once=lambda: session.modes.current == "auto-edit",
                 )
             )
-            workspace = EditorWorkspace(root, self._documents, reviews[0])
+            workspace = EditorWorkspace(root, self._documents, reviews[0], guarded)
             return Ports(workspace=workspace, languages=EditorLanguages(workspace, self._documents, self._editor))
 
         session = open_session(
@@ -278,6 +292,7 @@ class Sessions:
         for changed in (reviews.changed, approvals.changed, questions.changed):
             changed.listen(lambda _: feed.touch_status())
         if profile.dsh is None:  # a client of ours shows a failed turn where it shows the turn
+            session.log.appended.listen(Answers(self._editor).add)
             hooks.error.listen(lambda failed: self._editor.warn(f"DSH: {failure_of(failed.error).message}"))
         self._tell_of_plugins(session.plugins.report())
         session.plugins.reported.listen(self._tell_of_plugins)

@@ -5,6 +5,7 @@ Rules: an open buffer wins over its file; a proposal that cannot be written is r
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -16,24 +17,29 @@ from dsh_lsp.decisions import Effect, EffectKind
 from dsh_lsp.lsp.documents import Documents, path_of, uri_of
 from dsh_lsp.lsp.review import Reviews
 from dsh_lsp.workspace.changes import prepare
-from dsh_lsp.workspace.disk import list_folder, read_file, text_on_disk
+from dsh_lsp.workspace.disk import read_file, text_on_disk
 from dsh_lsp.workspace.edits import FileChange, HunkOutcome, Snapshot
-from dsh_lsp.workspace.paths import NOTHING, effects_of, is_inside, resolve, shown
-from dsh_lsp.workspace.port import Listing, OpenDocument
+from dsh_lsp.workspace.pages import is_large, read_page
+from dsh_lsp.workspace.paths import NOTHING, Guarded, effects_of, is_inside, resolve, shown
+from dsh_lsp.workspace.port import Found, Listing, OpenDocument, Page, Query
 from dsh_lsp.workspace.rope import Rope
+from dsh_lsp.workspace.search import ripgrep, search
+from dsh_lsp.workspace.walk import list_folder
 
 
 class EditorWorkspace:
     """The `Workspace` of one session in an editor."""
 
-    def __init__(self, root: Path, documents: Documents, reviews: Reviews) -> None:
+    def __init__(self, root: Path, documents: Documents, reviews: Reviews, guarded: Guarded | None = None) -> None:
         self.root = root
+        self._guarded = guarded
+        self._real_root = Path(os.path.realpath(root))
         self._documents = documents
         self._reviews = reviews
 
     def effects(self, path: str, kind: Literal["read", "edit"]) -> list[Effect]:
         """What touching a path means."""
-        return effects_of(self.root, path, kind)
+        return effects_of(self.root, path, kind, self._guarded)
 
     async def read(self, path: str, approved: frozenset[EffectKind] = NOTHING) -> Snapshot:
         """Read a document, unsaved text included."""
@@ -50,7 +56,7 @@ class EditorWorkspace:
             path=name,
             rope=rope,
             version=version,
-            dirty=saved != str(rope),
+            dirty=not self._documents.is_saved(str(rope), saved),
             unconfirmed=self._reviews.is_unconfirmed(document.key),
         )
 
@@ -59,10 +65,31 @@ class EditorWorkspace:
         folder = resolve(self.root, path, approved)
         return await anyio.to_thread.run_sync(lambda: list_folder(self.root, folder, limit=limit))
 
+    async def read_page(
+        self, path: str, approved: frozenset[EffectKind] = NOTHING, *, first: int, limit: int
+    ) -> Page | None:
+        """Read some lines of a large file that no editor holds."""
+        real = resolve(self.root, path, approved)
+        if self._documents.at(real) is not None or not await anyio.to_thread.run_sync(is_large, real):
+            return None
+        return await anyio.to_thread.run_sync(
+            lambda: read_page(real, shown(self.root, real), first=first, limit=limit)
+        )
+
+    async def search(self, query: Query, approved: frozenset[EffectKind] = NOTHING) -> Found:
+        """Search the files below a folder, unsaved text included."""
+        folder = resolve(self.root, query.path, approved)
+        return await search(self._real_root, folder, query, self.open_documents(), program=ripgrep())
+
     def open_documents(self) -> list[OpenDocument]:
         """The documents of the workspace that the editor holds."""
         return [
-            OpenDocument(path=shown(self.root, real), uri=document.uri, text=document.text)
+            OpenDocument(
+                path=shown(self.root, real),
+                uri=document.uri,
+                text=document.text,
+                line_ends_apart=self._documents.line_ends_apart,
+            )
             for document in self._documents
             if (real := path_of(document.uri)) is not None and is_inside(self.root, real)
         ]
@@ -76,6 +103,6 @@ class EditorWorkspace:
             return self._documents.at(path) is not None
 
         prepared = await anyio.to_thread.run_sync(
-            lambda: [prepare(self.root, edit, approved, is_open=is_open) for edit in edits]
+            lambda: [prepare(self.root, edit, approved, is_open=is_open, guarded=self._guarded) for edit in edits]
         )
         return await self._reviews.propose(prepared, signal=signal, by_person=bool(approved))

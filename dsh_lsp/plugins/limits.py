@@ -27,7 +27,7 @@ from dsh_lsp.decisions import (
 from dsh_lsp.events import LogEvent, TurnEnd, TurnStart
 from dsh_lsp.plugin import Context
 from dsh_lsp.session.log import SessionLog
-from dsh_lsp.settings import SettingsModel
+from dsh_lsp.settings import Live, SettingsModel
 from dsh_lsp.tools.outcome import Outcome
 from dsh_lsp.tools.tool import Execution
 
@@ -90,7 +90,7 @@ class Stopwatch:
 
 def apply(ctx: Context, settings: Any) -> None:
     """Watch the turns."""
-    limits = settings if isinstance(settings, Settings) else Settings()
+    live: Live[Settings] = settings if isinstance(settings, Live) else Live(settings or Settings())
     hooks, agent, log, tasks = ctx.get(AgentHooks), ctx.get(Agent), ctx.get(SessionLog), ctx.get(TaskGroup)
     watch = Stopwatch()
 
@@ -98,8 +98,9 @@ def apply(ctx: Context, settings: Any) -> None:
         agent.cancel(Cause(kind="hook", reason=reason))
 
     def after_tool(payload: tuple[Execution, Outcome]) -> None:
-        if payload[0].step >= limits.steps and not payload[0].signal.aborted:
-            stop(f"the turn reached its limit of {limits.steps} steps")
+        steps = live.value.steps
+        if payload[0].step >= steps and not payload[0].signal.aborted:
+            stop(f"the turn reached its limit of {steps} steps")
 
     timer = anyio.CancelScope()
 
@@ -115,9 +116,10 @@ def apply(ctx: Context, settings: Any) -> None:
     def on_event(event: LogEvent) -> None:
         nonlocal timer
         watch.note(event)
-        if isinstance(event.data, TurnStart) and limits.seconds is not None:
+        seconds = live.value.seconds
+        if isinstance(event.data, TurnStart) and seconds is not None:
             timer = anyio.CancelScope()
-            tasks.start_soon(clock, limits.seconds, timer)
+            tasks.start_soon(clock, seconds, timer)
         elif isinstance(event.data, TurnEnd):
             end_timer()
 

@@ -18,6 +18,7 @@ from dsh_lsp.decisions import (
     ApprovalDecided,
     EditLanded,
     Mode,
+    ModelSelected,
     PermissionPreset,
     QuestionAnswered,
     QuestionAsked,
@@ -65,7 +66,7 @@ from dsh_lsp.session.view_items import (
     Usage,
     Waiting,
 )
-from dsh_lsp.upkeep import RetryPlanned, RetryStarted
+from dsh_lsp.upkeep import CompactionEnd, CompactionStart, RetryPlanned, RetryStarted
 from dsh_lsp.wire import JsonObject, Wire, decode
 
 I = TypeVar("I", Said, ToolView, ReviewView, ApprovalView, QuestionView, FailureView)  # noqa: E741 - an item
@@ -83,10 +84,13 @@ class SessionView(Wire):
     live: list[LiveText] = field(default_factory=list)
     queue: Queue = field(default_factory=Queue)
     usage: Usage = field(default_factory=Usage)
+    compacting: bool = False
 
     @property
-    def state(self) -> Literal["idle", "running", "waiting"]:
+    def state(self) -> Literal["idle", "running", "waiting", "compacting"]:
         """What the session does; `waiting` is for a person, or for the next try of a model call."""
+        if self.compacting:
+            return "compacting"
         if not self.turns or self.turns[-1].ended is not None:
             return "idle"
         return "waiting" if self.waiting_for is not None else "running"
@@ -166,6 +170,13 @@ class SessionView(Wire):
             case RequestContext() as route:
                 self.provider, self.model = route.provider, route.model
                 self.usage.context_window = route.context_window
+            case CompactionStart():
+                self.compacting = True
+            case CompactionEnd(tokens_after=tokens):
+                self.compacting = False
+                self.usage.context_tokens = self.usage.context_tokens if tokens is None else tokens
+            case ModelSelected(provider=provider, name=model):
+                self.provider, self.model = provider, model
             case PermissionPreset(preset=mode):
                 self.mode = mode
             case SessionTitle(title=title):

@@ -16,7 +16,7 @@ from typing import Final
 
 from pydantic import Field, field_validator
 
-from dsh_lsp.settings import SettingsModel
+from dsh_lsp.settings import SettingsModel, raises_rights
 from dsh_lsp.shell.scan import Command, scan
 
 ANY_MORE: Final = " *"
@@ -26,7 +26,7 @@ _PREFIX: Final = "command:"
 class ShellSettings(SettingsModel):
     """Commands: which run unasked, and how long one may take."""
 
-    allow: tuple[str, ...] = Field(default=(), strict=False)
+    allow: tuple[str, ...] = Field(default=(), strict=False, json_schema_extra=raises_rights([]))
     timeout_seconds: float = Field(default=120.0, gt=0)
 
     @field_validator("allow")

@@ -16,7 +16,7 @@ from dsh_lsp.errors import ToolError
 from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.disk import create_file, decode_bytes, move_file, read_bytes, remove_file
 from dsh_lsp.workspace.edits import FileChange, FileDelete, FileEdit, FileRename, FileRestore
-from dsh_lsp.workspace.paths import check_writable, resolve
+from dsh_lsp.workspace.paths import Guarded, check_writable, from_home, resolve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,12 @@ class Prepared:
 
 
 def prepare(
-    root: Path, change: FileChange, approved: frozenset[EffectKind], *, is_open: Callable[[Path], bool]
+    root: Path,
+    change: FileChange,
+    approved: frozenset[EffectKind],
+    *,
+    is_open: Callable[[Path], bool],
+    guarded: Guarded | None = None,
 ) -> Prepared:
     """Check a change; `is_open` tells whether an editor holds a document, on disk or not.
 
@@ -37,14 +42,14 @@ def prepare(
         ToolError: `OUTSIDE`, `RIGHTS`, `EXISTS`, `NOT_FOUND`, `NOT_A_FILE`, `TOO_LARGE`.
     """
     real = resolve(root, change.path, approved)
-    check_writable(root, real, approved)
+    check_writable(root, real, approved, guarded)
     match change:
         case FileEdit(base=None) | FileRestore():
             _check_free(root, real, change.path, is_open)
         case FileRename(new_path=new_path):
             _check_plain(root, change.path, real)
             target = resolve(root, new_path, approved)
-            check_writable(root, target, approved)
+            check_writable(root, target, approved, guarded)
             if not (target.exists() and target.samefile(real)):
                 _check_free(root, target, new_path, is_open)
             return Prepared(change=change, path=real, new_path=target)
@@ -74,7 +79,7 @@ def _check_plain(root: Path, name: str, real: Path) -> None:
 
 def _given(root: Path, name: str) -> Path:
     """The path as it was given, no link at its end followed."""
-    return Path(os.path.realpath(root)) / Path(name).expanduser()
+    return Path(os.path.realpath(root)) / from_home(name)
 
 
 def _shown(data: bytes) -> str:

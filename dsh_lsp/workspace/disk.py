@@ -10,15 +10,11 @@ import codecs
 import os
 import shutil
 import stat
-import subprocess
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from dsh_lsp.errors import ToolError
-from dsh_lsp.workspace.paths import shown
-from dsh_lsp.workspace.port import Entry, Listing
 
 MAX_FILE_BYTES = 32 << 20
 
@@ -193,48 +189,3 @@ def remove_file(path: Path, name: str) -> None:
         path.unlink()
     except OSError as error:
         raise ToolError(f"{name} cannot be deleted: {error.strerror}", code="NOT_WRITABLE") from error
-
-
-# Folders that nobody means when asking what is in a project.
-_SKIPPED = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".mypy_cache"})
-
-
-def list_folder(root: Path, folder: Path, *, limit: int) -> Listing:
-    """List the files below a folder, what git ignores left out.
-
-    Raises:
-        ToolError: `NOT_FOUND`.
-    """
-    if not folder.is_dir():
-        name = os.path.relpath(folder, os.path.realpath(root))
-        raise ToolError(f"{name} is not a folder of the workspace", code="NOT_FOUND")
-    names = _git_files(folder)
-    if names is None:
-        names = sorted(_walk(folder))
-    entries = tuple(Entry(path=shown(root, folder / name)) for name in names[:limit])
-    return Listing(entries=entries, truncated=len(names) > limit)
-
-
-def _git_files(folder: Path) -> list[str] | None:
-    """What git tracks or would track below a folder; None where there is no repository or no git."""
-    git = shutil.which("git")
-    if git is None:
-        return None
-    command = [git, "-C", str(folder), "ls-files", "-coz", "--exclude-standard"]
-    try:
-        found = subprocess.run(  # noqa: S603 - fixed words
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    if found.returncode != 0:
-        return None
-    names = {name for name in os.fsdecode(found.stdout).split("\0") if name}
-    return sorted(name for name in names if (folder / name).exists())
-
-
-def _walk(folder: Path) -> Iterator[str]:
-    for base, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in _SKIPPED)
-        for name in files:
-            yield os.path.relpath(Path(base, name), folder)

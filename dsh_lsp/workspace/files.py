@@ -33,7 +33,7 @@ from dsh_lsp.errors import ToolError
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.workspace.changes import Prepared, carry_out, copy_of, prepare
 from dsh_lsp.workspace.copies import Copies
-from dsh_lsp.workspace.disk import create_file, list_folder, read_file, replace_file
+from dsh_lsp.workspace.disk import create_file, read_file, replace_file
 from dsh_lsp.workspace.edits import (
     Absent,
     FileChange,
@@ -51,11 +51,14 @@ from dsh_lsp.workspace.edits import (
     plan_hunks,
     text_before,
 )
-from dsh_lsp.workspace.paths import NOTHING, effects_of, resolve, shown
+from dsh_lsp.workspace.pages import is_large, read_page
+from dsh_lsp.workspace.paths import NOTHING, Guarded, effects_of, resolve, shown
 from dsh_lsp.workspace.places import around
-from dsh_lsp.workspace.port import Listing, OpenDocument
+from dsh_lsp.workspace.port import Found, Listing, OpenDocument, Page, Query
 from dsh_lsp.workspace.rope import Rope
+from dsh_lsp.workspace.search import ripgrep, search
 from dsh_lsp.workspace.text import Span
+from dsh_lsp.workspace.walk import list_folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,9 +144,17 @@ class FileWorkspace:
     """The `Workspace` of one session without an editor; `decide` is asked for each hunk."""
 
     def __init__(
-        self, root: Path, log: SessionLog, *, decide: Decide, new_id: Callable[[], str], copies: Copies
+        self,
+        root: Path,
+        log: SessionLog,
+        *,
+        decide: Decide,
+        new_id: Callable[[], str],
+        copies: Copies,
+        guarded: Guarded | None = None,
     ) -> None:
         self.root = root
+        self._guarded = guarded
         self._copies = copies
         self._log = log
         self._decide = decide
@@ -152,7 +163,7 @@ class FileWorkspace:
 
     def effects(self, path: str, kind: Literal["read", "edit"]) -> list[Effect]:
         """What touching a path means."""
-        return effects_of(self.root, path, kind)
+        return effects_of(self.root, path, kind, self._guarded)
 
     async def read(self, path: str, approved: frozenset[EffectKind] = NOTHING) -> Snapshot:
         """Read a file."""
@@ -169,6 +180,24 @@ class FileWorkspace:
         return await anyio.to_thread.run_sync(
             lambda: list_folder(self.root, resolve(self.root, path, approved), limit=limit)
         )
+
+    async def read_page(
+        self, path: str, approved: frozenset[EffectKind] = NOTHING, *, first: int, limit: int
+    ) -> Page | None:
+        """Read some lines of a large file."""
+
+        def read() -> Page | None:
+            real = resolve(self.root, path, approved)
+            return read_page(real, shown(self.root, real), first=first, limit=limit) if is_large(real) else None
+
+        return await anyio.to_thread.run_sync(read)
+
+    async def search(self, query: Query, approved: frozenset[EffectKind] = NOTHING) -> Found:
+        """Search the files below a folder."""
+        root, folder = await anyio.to_thread.run_sync(
+            lambda: (resolve(self.root, "."), resolve(self.root, query.path, approved))
+        )
+        return await search(root, folder, query, self.open_documents(), program=ripgrep())
 
     def open_documents(self) -> list[OpenDocument]:
         """Nobody holds any."""
@@ -192,7 +221,7 @@ class FileWorkspace:
         Raises:
             ToolError: it may not be made, or changes nothing.
         """
-        prepared = prepare(self.root, change, approved, is_open=lambda _: False)
+        prepared = prepare(self.root, change, approved, is_open=lambda _: False, guarded=self._guarded)
         hunks = plan_hunks(prepared.change, self._new_id)
         if not hunks:
             raise ToolError(f"{change.path} would not change", code="NO_CHANGE")

@@ -6,6 +6,9 @@ Rules: a path is judged by where it really leads, symbolic links followed.
 from __future__ import annotations
 
 import os
+import unicodedata
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -13,10 +16,13 @@ from dsh_lsp.decisions import Effect, EffectKind
 from dsh_lsp.errors import ToolError
 
 # Files that decide what an editor or a shell runs; a model that can write them has more rights than it was given.
-_RIGHTS_FOLDERS = frozenset({".vscode", ".dsh"})
-_RIGHTS_FILES = frozenset({".nvim.lua", ".envrc"})
-_RIGHTS_SUFFIX = ".code-workspace"
-_NEVER_FOLDERS = frozenset({".git"})
+_RIGHTS_FOLDERS = frozenset({".vscode", ".dsh", ".zed", ".helix", ".idea", ".devcontainer"})
+_RIGHTS_FILES = frozenset({".nvim.lua", ".nvimrc", ".exrc", ".vimrc", ".envrc", ".dir-locals.el", ".dir-locals-2.el"})
+_RIGHTS_SUFFIXES = (".code-workspace", ".sublime-project")
+_NEVER_FOLDERS = frozenset({".git", "git~1"})  # also as an old file system spells it
+
+# Some file systems pass over these in a name.
+_PASSED_OVER = dict.fromkeys([*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
 
 NOTHING: frozenset[EffectKind] = frozenset()
 
@@ -27,9 +33,18 @@ def locate(root: Path, path: str) -> Path:
     Raises:
         ToolError: `INVALID_PATH`.
     """
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError as error:
+        raise ToolError("a path cannot hold half of a character", code="INVALID_PATH") from error
     if "\0" in path:
         raise ToolError("a path cannot hold a NUL character", code="INVALID_PATH")
-    return Path(os.path.realpath(Path(os.path.realpath(root)) / Path(path).expanduser()))
+    return Path(os.path.realpath(Path(os.path.realpath(root)) / from_home(path)))
+
+
+def from_home(path: str) -> Path:
+    """A path as it was given, `~` for the user's home; `~name` is a file as any other."""
+    return Path(path).expanduser() if path == "~" or path.startswith("~/") else Path(path)
 
 
 def is_inside(root: Path, real: Path) -> bool:
@@ -57,27 +72,59 @@ def shown(root: Path, real: Path) -> str:
 
 def gives_rights(real: Path) -> bool:
     """Whether a file decides what other programs may run."""
-    folders = _RIGHTS_FOLDERS.intersection(part.lower() for part in real.parts)
-    name = real.name.lower()
-    return bool(folders) or name in _RIGHTS_FILES or name.endswith(_RIGHTS_SUFFIX)
+    parts = [_plain(part) for part in real.parts]
+    name = parts[-1] if parts else ""
+    return bool(_RIGHTS_FOLDERS.intersection(parts)) or name in _RIGHTS_FILES or name.endswith(_RIGHTS_SUFFIXES)
 
 
-def check_writable(root: Path, real: Path, approved: frozenset[EffectKind] = NOTHING) -> None:
+def _plain(part: str) -> str:
+    """A name as the most generous file system compares it."""
+    return unicodedata.normalize("NFC", part.translate(_PASSED_OVER)).casefold().rstrip(". ")
+
+
+@dataclass(slots=True, kw_only=True)
+class Guarded:
+    """Files beside those of every workspace: `never` are written by no tool, `rights` only with a permission."""
+
+    never: list[Path] = field(default_factory=list)
+    rights: Callable[[], Iterable[Path]] = field(default=tuple)
+
+    def holds(self, real: Path) -> bool:
+        """Whether a path is one that no tool writes, or lies in one."""
+        return any(lies_below(real, place) for place in self.never)
+
+    def gives_rights(self, real: Path) -> bool:
+        """Whether writing a path gives rights."""
+        return any(lies_below(real, place) for place in self.rights())
+
+
+def lies_below(real: Path, place: Path) -> bool:
+    """Whether a located path is a place or lies in it, links followed."""
+    there = Path(os.path.realpath(place))
+    return real == there or there in real.parents
+
+
+def check_writable(
+    root: Path, real: Path, approved: frozenset[EffectKind] = NOTHING, guarded: Guarded | None = None
+) -> None:
     """Refuse files that no tool writes, and those that need a permission that was not given.
 
     Raises:
         ToolError: `RIGHTS`.
     """
-    if _NEVER_FOLDERS.intersection(part.lower() for part in real.parts):
-        raise ToolError(f"{shown(root, real)} belongs to version control; the agent never writes it", code="RIGHTS")
-    if "rights" not in approved and gives_rights(real):
+    guarded = guarded or Guarded()
+    name = shown(root, real)
+    if _NEVER_FOLDERS.intersection(map(_plain, real.parts)):
+        raise ToolError(f"{name} belongs to version control; the agent never writes it", code="RIGHTS")
+    if guarded.holds(real):
+        raise ToolError(f"{name} holds sessions or keys; the agent never writes it", code="RIGHTS")
+    if "rights" not in approved and (gives_rights(real) or guarded.gives_rights(real)):
         raise ToolError(
-            f"{shown(root, real)} decides what other programs may run; the user has not allowed writing it",
-            code="RIGHTS",
+            f"{name} decides what other programs may run; the user has not allowed writing it", code="RIGHTS"
         )
 
 
-def effects_of(root: Path, path: str, kind: Literal["read", "edit"]) -> list[Effect]:
+def effects_of(root: Path, path: str, kind: Literal["read", "edit"], guarded: Guarded | None = None) -> list[Effect]:
     """What touching a path means, for whoever judges it."""
     try:
         real = locate(root, path)
@@ -87,6 +134,6 @@ def effects_of(root: Path, path: str, kind: Literal["read", "edit"]) -> list[Eff
     effects = [Effect(kind=kind, detail=name, grant_key=f"{kind}:{name}")]
     if not is_inside(root, real):
         effects.append(Effect(kind="outside", detail=f"{kind} {name}", grant_key=f"outside:{kind}:{name}"))
-    if kind == "edit" and gives_rights(real):
+    if kind == "edit" and (gives_rights(real) or (guarded is not None and guarded.gives_rights(real))):
         effects.append(Effect(kind="rights", detail=name, grant_key=f"rights:{name}"))
     return effects

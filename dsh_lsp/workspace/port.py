@@ -29,12 +29,66 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """What is searched for: a regular expression, or with `fixed` a text, line by line, in the files below a folder.
+
+    `glob` restricts their paths as an ignore pattern would name them; `limit` bounds the matches.
+    """
+
+    pattern: str
+    path: str = "."
+    glob: str | None = None
+    ignore_case: bool = False
+    fixed: bool = False
+    limit: int = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """A line that matches; a long one is shortened around the match."""
+
+    path: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a search found, by path and line; `truncated` when there was more.
+
+    `unsaved` are the documents that were searched as the editor holds them.
+    """
+
+    matches: tuple[Match, ...]
+    truncated: bool
+    unsaved: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Some lines of a document, `first` counted from 1, without their ends; `more` says that others follow.
+
+    `total` is how many lines there are, None where nobody has counted them.
+    """
+
+    path: str
+    first: int
+    lines: tuple[str, ...]
+    more: bool
+    total: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpenDocument:
-    """A document that the editor holds; `path` is relative to the workspace's root where it lies inside."""
+    r"""A document that the editor holds; `path` is relative to the workspace's root where it lies inside.
+
+    `line_ends_apart`: its text has `\n` for every line end of the file.
+    """
 
     path: str
     uri: str
     text: str
+    line_ends_apart: bool = False
 
 
 class Workspace(Protocol):
@@ -59,6 +113,22 @@ class Workspace(Protocol):
 
         Raises:
             ToolError: `OUTSIDE`, `NOT_FOUND`.
+        """
+
+    async def read_page(
+        self, path: str, approved: frozenset[EffectKind] = NOTHING, *, first: int, limit: int
+    ) -> Page | None:
+        """Read some lines of a large file that no editor holds; None for any other, which `read` reads whole.
+
+        Raises:
+            ToolError: `OUTSIDE`, `NOT_TEXT`, `PAST_END`.
+        """
+
+    async def search(self, query: Query, approved: frozenset[EffectKind] = NOTHING) -> Found:
+        """Search the files below a folder, unsaved text included, ignored files left out.
+
+        Raises:
+            ToolError: `OUTSIDE`, `NOT_FOUND`, `BAD_PATTERN`, `TIMEOUT`.
         """
 
     def open_documents(self) -> list[OpenDocument]:

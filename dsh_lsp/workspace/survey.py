@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from dsh_lsp.workspace.disk import list_folder
+from dsh_lsp.workspace.walk import list_folder
 
 MAX_FILES: Final = 50_000
 

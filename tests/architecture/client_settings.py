@@ -44,7 +44,7 @@ OF_THE_CLIENT = {
 def properties() -> dict[str, dict[str, Any]]:
     """The settings as `contributes.configuration` has them."""
     schema = Settings.model_json_schema(by_alias=True)
-    descriptions = dict(re.findall(r"^\| `([a-zA-Z.]+)` \| [^|]* \| (.*) \|$", PAGE.read_text(), re.MULTILINE))
+    descriptions = dict(re.findall(r"^\| `([a-zA-Z.]+)`(?: †)? \| [^|]* \| (.*) \|$", PAGE.read_text(), re.MULTILINE))
     made = {
         f"dsh.{key}": {
             **_kind(field),

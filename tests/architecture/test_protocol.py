@@ -11,6 +11,7 @@ from dsh_lsp.compose import Settings
 from dsh_lsp.events import TAGS
 from dsh_lsp.lsp import arguments
 from dsh_lsp.lsp.protocol import COMMANDS
+from dsh_lsp.settings import rights_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text()
 ROWS = dict(re.findall(r"^\| `(dsh\.[a-zA-Z.]+)` \| `\{([^`]*)\}`", PAGE, re.MULTILINE))
@@ -23,7 +24,7 @@ def test_the_page_names_every_command_and_no_other() -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_page_names_the_arguments_of_every_command(command: str) -> None:
     model = getattr(arguments, COMMANDS[command])
-    written = {key.strip() for key in ROWS[command].split(",")}
+    written = {key.strip() for key in ROWS[command].split(",") if key.strip()}
     real = {f.alias or name if f.is_required() else f"{f.alias or name}?" for name, f in model.model_fields.items()}
     assert written == real
 
@@ -38,7 +39,9 @@ def test_the_page_names_every_setting_and_no_other() -> None:
                 yield prefix + field.alias
 
     section = PAGE[PAGE.index("### Settings") : PAGE.index("## Commands")]
-    assert set(re.findall(r"^\| `([a-zA-Z.]+)` \|", section, re.MULTILINE)) == set(keys(Settings))
+    rows = dict(re.findall(r"^\| `([a-zA-Z.]+)`( †)? \|", section, re.MULTILINE))
+    assert set(rows) == set(keys(Settings))
+    assert {key for key, mark in rows.items() if mark} == set(rights_of(Settings))
 
 
 def test_the_page_names_every_event() -> None:

@@ -40,7 +40,9 @@ class Here:
         self.settings = ShellSettings(**settings)
 
     def shell(self, h) -> Shell:
-        workspace = FileWorkspace(self.root, h.log, decide=accept_all, new_id=lambda: "id", copies=Copies(self.root))
+        workspace = FileWorkspace(
+            self.root, h.log, decide=accept_all, new_id=lambda: "id", copies=Copies(self.root.parent / "copies")
+        )
         workspace.open_documents = lambda: [  # type: ignore[method-assign]
             OpenDocument(path=path, uri=(self.root / path).as_uri(), text=text) for path, text in self.open.items()
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -20,7 +21,7 @@ from dsh_lsp.workspace.edits import (
     plan_hunks,
 )
 from dsh_lsp.workspace.paths import NOTHING
-from dsh_lsp.workspace.port import Entry, Listing, OpenDocument
+from dsh_lsp.workspace.port import Entry, Found, Listing, Match, OpenDocument, Page, Query
 from dsh_lsp.workspace.rope import Rope
 
 
@@ -53,6 +54,21 @@ class FakeWorkspace:
         self._touch("list", path, approved)
         below = sorted(name for name in self.files if path == "." or name.startswith(f"{path}/"))
         return Listing(entries=tuple(Entry(path=name) for name in below[:limit]), truncated=len(below) > limit)
+
+    async def read_page(
+        self, path: str, approved: frozenset[EffectKind] = NOTHING, *, first: int, limit: int
+    ) -> Page | None:
+        return None
+
+    async def search(self, query: Query, approved: frozenset[EffectKind] = NOTHING) -> Found:
+        self._touch("search", query.path, approved)
+        found = [
+            Match(path=path, line=number, text=line)
+            for path, text in sorted(self.files.items())
+            for number, line in enumerate(text.splitlines(), 1)
+            if (query.pattern in line if query.fixed else re.search(query.pattern, line))
+        ]
+        return Found(matches=tuple(found[: query.limit]), truncated=len(found) > query.limit)
 
     def open_documents(self) -> list[OpenDocument]:
         return [OpenDocument(path=path, uri=f"file:///w/{path}", text=text) for path, text in self.open.items()]

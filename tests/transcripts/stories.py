@@ -51,7 +51,7 @@ async def conversation(root: Path, model: FakeModelServer) -> Told:
 
 
 async def failure(root: Path, model: FakeModelServer) -> Told:
-    """A model that fails, a stream that tears, and a retry of what is owed."""
+    """A model that fails and is asked again by hand, and a stream that tears and is tried again by itself."""
     model.script(
         refusal(401, {"error": {"message": "no such key"}}),
         answer("Torn in the middle of a sentence.").torn_after(4),
@@ -59,10 +59,9 @@ async def failure(root: Path, model: FakeModelServer) -> Told:
     )
     async with editor_at(root, model) as editor:
         await editor.command("dsh.followup", {"text": "Are you there?"})
-        for number in (1, 2):
-            await editor.event("turn/end", number)
-            await editor.command("dsh.retry")
-        await editor.event("turn/end", 3)
+        await editor.event("turn/end", 1)
+        await editor.command("dsh.retry")
+        await editor.event("turn/end", 2)
         return list(editor.events)
 
 
@@ -207,6 +206,28 @@ async def undo(root: Path, model: FakeModelServer) -> Told:
         return list(editor.events)
 
 
+async def upkeep(root: Path, model: FakeModelServer) -> Told:
+    """Another model in mid-session, and a conversation that is made shorter."""
+    (root / "long.py").write_text("x = 1\n" * 3_000)
+    model.script(
+        *(answer("word " * 400) for _ in range(3)),
+        answer("I read it.", calls=[("read_file", {"path": "long.py"})]),
+        refusal(400, {"error": {"message": "too long", "code": "context_length_exceeded"}}),
+        answer("Three times a word, then a long file."),
+        answer("It is long."),
+        answer("In short."),
+        answer("Yes."),
+    )
+    async with editor_at(root, model) as editor:
+        for text in ("one", "two", "three", "And long.py?"):
+            await editor.command("dsh.followup", {"text": text, "wait": True})
+        await editor.command("dsh.model.set", {"provider": "deepseek", "name": "deepseek-v4-pro"})
+        await editor.command("dsh.compact", {})
+        await editor.event("compact/done")
+        await editor.command("dsh.followup", {"text": "four", "wait": True})
+        return list(editor.events)
+
+
 STORIES: dict[str, Story] = {
     "conversation": conversation,
     "failure": failure,
@@ -217,4 +238,5 @@ STORIES: dict[str, Story] = {
     "reload": reload,
     "question": question,
     "undo": undo,
+    "upkeep": upkeep,
 }

@@ -26,7 +26,6 @@ def test_good_settings_are_read_in_camel_case() -> None:
         ({"model": 7}, "model", "object"),
         ({"modle": {}}, "modle", "did you mean mode or model?"),
         ({"model": {"nmae": "x"}}, "model.nmae", "did you mean name?"),
-        ([], "(all)", "object"),
     ],
 )
 def test_a_wrong_key_is_told_and_keeps_its_default(raw, path, words) -> None:
@@ -35,6 +34,14 @@ def test_a_wrong_key_is_told_and_keeps_its_default(raw, path, words) -> None:
     (problem,) = problems
     assert problem.path == path
     assert words in problem.message
+
+
+def test_settings_that_are_no_object_raise_no_rights_and_an_empty_list_is_how_lua_writes_none() -> None:
+    settings, problems = read_settings(Settings, "all of them")
+    assert (settings.mode, settings.workspace_trusted) == ("read-only", False)
+    assert [problem.path for problem in problems] == ["(all)"]
+    assert read_settings(Settings, []) == (Settings(), [])
+    assert read_settings(Settings, {"model": [], "plugins": []}) == (Settings(), [])
 
 
 def test_a_wrong_key_costs_no_other() -> None:

@@ -15,10 +15,11 @@ from dsh_lsp.tools.tool import (
     ToolOutput,
 )
 from dsh_lsp.wire import JsonObject
-from dsh_lsp.workspace.port import Workspace
-from dsh_lsp.workspace.text import split_lines
+from dsh_lsp.workspace.knowledge import digest_of
+from dsh_lsp.workspace.port import Page, Workspace
 
 MAX_LINE_CHARS = 2_000
+MAX_PAGE_CHARS = 60_000
 
 
 class ReadFileArgs(ToolArgs):
@@ -45,26 +46,37 @@ with its number and a tab before it; they are not part of the file. Long files c
 
     async def execute(self, args: ReadFileArgs, execution: Execution) -> ToolOutput:
         """Read the page."""
-        snapshot = await self._workspace.read(args.path, execution.approved)
-        lines = split_lines(snapshot.text)
-        if not lines:
-            return ToolOutput(text=f"{snapshot.path} is empty.")
-        if args.offset > len(lines):
-            raise ToolError(f"{snapshot.path} has only {len(lines)} lines", code="PAST_END")
-        page = lines[args.offset - 1 : args.offset - 1 + args.limit]
-        last = args.offset + len(page) - 1
-        body = "\n".join(f"{number}\t{_shown(line)}" for number, line in enumerate(page, args.offset))
-        notes = []
-        if last < len(lines):
-            notes.append(f"{len(lines) - last} more lines; go on with offset {last + 1}")
-        if snapshot.dirty:
-            notes.append("the editor holds unsaved changes, shown here")
-        if snapshot.unconfirmed:
-            notes.append(
-                "an accepted edit of this file is not confirmed and may still arrive; this is what stands there"
+        page = await self._workspace.read_page(args.path, execution.approved, first=args.offset, limit=args.limit)
+        notes: list[str] = []
+        meta: JsonObject = {}
+        if page is None:
+            snapshot = await self._workspace.read(args.path, execution.approved)
+            total = snapshot.rope.line_count
+            if not total:
+                return ToolOutput(
+                    text=f"{snapshot.path} is empty.", meta={"path": snapshot.path, "digest": digest_of("")}
+                )
+            if args.offset > total:
+                raise ToolError(f"{snapshot.path} has only {total} lines", code="PAST_END")
+            start = args.offset - 1
+            lines = tuple(line.rstrip("\r\n") for line in snapshot.rope.lines(start, start + args.limit))
+            page = Page(
+                path=snapshot.path, first=args.offset, lines=lines, more=start + len(lines) < total, total=total
             )
+            meta["digest"] = digest_of(snapshot.text)
+            if snapshot.dirty:
+                notes.append("the editor holds unsaved changes, shown here")
+            if snapshot.unconfirmed:
+                notes.append(
+                    "an accepted edit of this file is not confirmed and may still arrive; this is what stands there"
+                )
+        body, count = _body(page)
+        last = page.first + count - 1
+        if count < len(page.lines) or page.more:
+            left = "more lines" if page.total is None else f"{page.total - last} more lines"
+            notes.insert(0, f"{left}; go on with offset {last + 1}")
         text = body + "".join(f"\n[{note}]" for note in notes)
-        return ToolOutput(text=text, meta={"path": snapshot.path, "lines": [args.offset, last]})
+        return ToolOutput(text=text, meta={"path": page.path, "lines": [page.first, last], **meta})
 
     def effects(self, args: ReadFileArgs) -> list[Effect]:
         """It only reads."""
@@ -82,6 +94,18 @@ with its number and a tab before it; they are not part of the file. Long files c
         )
 
 
+def _body(page: Page) -> tuple[str, int]:
+    """The page as the model reads it, and how many of its lines that are: a page of long lines is cut."""
+    rows: list[str] = []
+    room = MAX_PAGE_CHARS
+    for number, line in enumerate(page.lines, page.first):
+        row = f"{number}\t{_shown(line)}"
+        room -= len(row) + 1
+        if room < 0 and rows:
+            break
+        rows.append(row)
+    return "\n".join(rows), len(rows)
+
+
 def _shown(line: str) -> str:
-    text = line.rstrip("\r\n")
-    return text if len(text) <= MAX_LINE_CHARS else f"{text[:MAX_LINE_CHARS]}[... {len(text)} characters]"
+    return line if len(line) <= MAX_LINE_CHARS else f"{line[:MAX_LINE_CHARS]}[... {len(line)} characters]"

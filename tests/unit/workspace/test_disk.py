@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsh_lsp.errors import ToolError
-from dsh_lsp.workspace.disk import create_file, decode_bytes, list_folder, read_file, replace_file
+from dsh_lsp.workspace.disk import create_file, decode_bytes, read_file, replace_file
 
 
 @given(
@@ -78,17 +77,3 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
         with pytest.raises(ToolError) as error:
             read_file(tmp_path / name, name)
         assert error.value.code == code
-
-
-def test_a_listing_leaves_out_what_the_project_ignores(tmp_path: Path) -> None:
-    for name in ("a.py", "sub/b.py", "node_modules/c.js", "ignored.log"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("x")
-    plain = [entry.path for entry in list_folder(tmp_path, tmp_path, limit=9).entries]
-    assert plain == ["a.py", "ignored.log", "sub/b.py"]
-    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-    (tmp_path / ".gitignore").write_text("*.log\nnode_modules\n")
-    listing = list_folder(tmp_path, tmp_path, limit=2)
-    assert [entry.path for entry in listing.entries] == [".gitignore", "a.py"]
-    assert listing.truncated
-    assert [entry.path for entry in list_folder(tmp_path, tmp_path / "sub", limit=9).entries] == ["sub/b.py"]

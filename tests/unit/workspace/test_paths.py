@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dsh_lsp.errors import ToolError
-from dsh_lsp.workspace.paths import check_writable, effects_of, resolve, shown
+from dsh_lsp.workspace.paths import Guarded, check_writable, effects_of, resolve, shown
 
 
 @pytest.fixture
@@ -82,3 +84,124 @@ def test_what_the_user_allowed_is_touched_and_version_control_never(root: Path) 
     check_writable(root, resolve(root, ".envrc"), frozenset({"rights"}))
     with pytest.raises(ToolError):
         check_writable(root, resolve(root, ".git/config"), frozenset({"rights", "outside"}))
+
+
+# -- what a tool that writes a path may do -----------------------------------------------------------------------
+
+WRITES, REVIEWED, OUTSIDE, RIGHTS, NEVER, INVALID = "inside", "inside", "outside", "rights", "never", "invalid"
+
+PATHS = [
+    ("a", WRITES),
+    ("./a", WRITES),
+    ("sub/a", WRITES),
+    ("sub//a", WRITES),
+    ("sub/./a", WRITES),
+    ("sub/../a", WRITES),
+    ("new/deep/er/a", WRITES),
+    ("in/a", WRITES),
+    ("loop/a", WRITES),
+    ("a b", WRITES),
+    (" a", WRITES),
+    ("-rf", WRITES),
+    ("a\nb", WRITES),
+    ("\N{LATIN SMALL LETTER U WITH DIAERESIS}.py", WRITES),
+    ("u\N{COMBINING DIAERESIS}.py", WRITES),
+    ("\u202egpj.py", WRITES),
+    ("...", WRITES),
+    ("..a", WRITES),
+    ("$HOME", WRITES),
+    ("%2e%2e/a", WRITES),
+    ("C:\\a", WRITES),
+    ("a" * 200, WRITES),
+    (".gitignore", WRITES),
+    (".github/workflows/x.yml", WRITES),
+    ("git/config", WRITES),
+    ("vscode/settings.json", WRITES),
+    ("envrc", WRITES),
+    ("..", OUTSIDE),
+    ("../a", OUTSIDE),
+    ("../root-other/a", OUTSIDE),
+    ("sub/../../a", OUTSIDE),
+    ("in/../../a", OUTSIDE),
+    ("out/a", OUTSIDE),
+    ("out/../a", OUTSIDE),
+    ("file-out", OUTSIDE),
+    ("/etc/passwd", OUTSIDE),
+    ("/", OUTSIDE),
+    ("~", OUTSIDE),
+    ("~/a", OUTSIDE),
+    ("//etc/passwd", OUTSIDE),
+    (".vscode/settings.json", RIGHTS),
+    (".VSCode/settings.json", RIGHTS),
+    ("sub/.vscode/x/y", RIGHTS),
+    (".vs\u200dcode/settings.json", RIGHTS),
+    ("settings/settings.json", RIGHTS),  # a link to .vscode
+    (".dsh/plugin.py", RIGHTS),
+    (".nvim.lua", RIGHTS),
+    (".exrc", RIGHTS),
+    (".envrc", RIGHTS),
+    ("sub/.ENVRC", RIGHTS),
+    (".dir-locals.el", RIGHTS),
+    ("x.code-workspace", RIGHTS),
+    (".helix/config.toml", RIGHTS),
+    ("tools/plugin.py", RIGHTS),  # a loaded plugin
+    (".git/config", NEVER),
+    (".GIT/hooks/pre-commit", NEVER),
+    (".git", NEVER),
+    (".g\u200cit/config", NEVER),
+    (".git /config", NEVER),
+    ("GIT~1/config", NEVER),
+    ("sub/.git/config", NEVER),
+    ("dotgit/config", NEVER),  # a link to .git
+    ("store/session.jsonl", NEVER),
+    ("keys.txt", NEVER),
+    ("a\0b", INVALID),
+]
+
+
+@pytest.fixture
+def guarded(root: Path) -> Guarded:
+    (root / ".vscode").mkdir()
+    (root / ".git").mkdir()
+    (root / "settings").symlink_to(root / ".vscode")
+    (root / "dotgit").symlink_to(".git")
+    (root / "loop").symlink_to(".")
+    (root / "file-out").symlink_to(root.parent / "outside" / "a")
+    return Guarded(never=[root / "store", root / "keys.txt"], rights=lambda: [root / "tools" / "plugin.py"])
+
+
+def decision(root: Path, path: str, guarded: Guarded) -> str:
+    try:
+        check_writable(root, resolve(root, path), guarded=guarded)
+    except ToolError as error:
+        if error.code != "RIGHTS":
+            return {"OUTSIDE": OUTSIDE, "INVALID_PATH": INVALID}[error.code]
+        try:
+            check_writable(root, resolve(root, path), frozenset({"rights"}), guarded)
+        except ToolError:
+            return NEVER
+        return RIGHTS
+    return WRITES
+
+
+@pytest.mark.parametrize(("path", "wanted"), PATHS, ids=lambda value: repr(value)[:30])
+def test_every_path_has_its_decision_wherever_it_leads(root: Path, guarded: Guarded, path: str, wanted: str) -> None:
+    assert decision(root, path, guarded) == wanted
+    kinds = {effect.kind for effect in effects_of(root, path, "edit", guarded)}
+    assert ("outside" in kinds) == (wanted == OUTSIDE)
+    assert ("rights" in kinds) == (wanted == RIGHTS or path.startswith(".vscode"))
+
+
+def test_the_table_of_paths_is_long_enough_to_mean_something() -> None:
+    assert len(PATHS) >= 40
+
+
+@given(st.text(alphabet="ab./~\\ \0\u200d\u202eé\ud800.gitvscode", max_size=30))
+def test_any_text_is_a_path_inside_or_outside_or_none(path: str) -> None:
+    here = Path("/nonexistent/root")
+    try:
+        real = resolve(here, path)
+    except ToolError:  # any other exception would be a bug
+        return
+    assert real == here or here in real.parents
+    effects_of(here, path, "edit")

@@ -1,0 +1,185 @@
+"""Search: with ripgrep and without, the same lines are found, and what the editor holds is what counts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import anyio
+import pytest
+
+from dsh_lsp.errors import ToolError
+from dsh_lsp.workspace import search as module
+from dsh_lsp.workspace.port import Found, OpenDocument, Query
+from dsh_lsp.workspace.search import expanded, ripgrep, search
+
+RG = ripgrep()
+BOTH = pytest.mark.parametrize("program", [pytest.param(RG, id="ripgrep"), pytest.param(None, id="python")])
+
+
+def test_ripgrep_is_there_so_that_both_are_tested() -> None:
+    assert RG is not None
+
+
+@pytest.fixture(params=["git", "plain"])
+def root(tmp_path: Path, request) -> Path:
+    root = tmp_path / "w"
+    (root / "src").mkdir(parents=True)
+    (root / "ignored").mkdir()
+    (root / ".gitignore").write_text("ignored/\n*.log\n!kept.log\n")
+    (root / "a.py").write_text("import x\nneedle = 1\n")
+    (root / "src" / "b.ts").write_bytes(b"\xef\xbb\xbffirst needle\r\nsecond NEEDLE\r\nneedle$\r\n")
+    (root / "src" / "\N{LATIN SMALL LETTER E WITH ACUTE} x.py").write_text("é needle\n")
+    (root / "ignored" / "c.py").write_text("needle\n")
+    (root / "d.log").write_text("needle\n")
+    (root / "kept.log").write_text("needle\n")
+    (root / ".hidden").write_text("needle\n")
+    (root / "binary").write_bytes(b"\0needle\n")
+    (root / "bad").write_bytes(b"needle \xff\n")
+    (tmp_path / "outside.py").write_text("needle\n")
+    (root / "link.py").symlink_to(tmp_path / "outside.py")
+    if request.param == "git":
+        subprocess.run(["git", "init", "-q", str(root)], check=True)
+        (root / ".git" / "needle").write_text("needle\n")
+    return root
+
+
+async def found(
+    root: Path, program: str | None, *held: tuple[str, str], path: str = ".", timeout_s: float = 20.0, **more
+) -> Found:
+    documents = [OpenDocument(path=name, uri="", text=text) for name, text in held]
+    query = Query(**{"pattern": "needle", "path": path, **more})
+    return await search(root, root / path, query, documents, program=program, timeout_s=timeout_s)
+
+
+def places(result: Found) -> list[str]:
+    return [f"{match.path}:{match.line}: {match.text}" for match in result.matches]
+
+
+ALL = [
+    ".hidden:1: needle",
+    "a.py:2: needle = 1",
+    "bad:1: needle \ufffd",
+    "kept.log:1: needle",
+    "src/b.ts:1: \ufefffirst needle",
+    "src/b.ts:3: needle$",
+    "src/é x.py:1: é needle",
+]
+
+
+@BOTH
+async def test_lines_are_found_in_order_and_ignored_hidden_by_git_binary_and_outside_ones_are_not(
+    root, program
+) -> None:
+    result = await found(root, program)
+    assert [place.replace("\ufeff", "") for place in places(result)] == [place.replace("\ufeff", "") for place in ALL]
+    assert not result.truncated
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("more", "wanted"),
+    [
+        ({"ignore_case": True, "path": "src"}, ["src/b.ts:1", "src/b.ts:2", "src/b.ts:3", "src/é x.py:1"]),
+        ({"pattern": "needle$", "fixed": True}, ["src/b.ts:3"]),
+        ({"pattern": "^needle"}, [".hidden:1", "a.py:2", "bad:1", "kept.log:1", "src/b.ts:3"]),
+        ({"pattern": "second.*$", "ignore_case": True}, ["src/b.ts:2"]),
+        ({"glob": "*.py"}, ["a.py:2", "src/é x.py:1"]),
+        ({"glob": "src/*.{ts,js}"}, ["src/b.ts:1", "src/b.ts:3"]),
+        ({"glob": "/*.py"}, ["a.py:2"]),
+        ({"pattern": "nowhere"}, []),
+    ],
+)
+async def test_what_narrows_a_search(root, program, more, wanted) -> None:
+    result = await found(root, program, **more)
+    assert [f"{match.path}:{match.line}" for match in result.matches] == wanted
+
+
+@BOTH
+async def test_unsaved_text_counts_instead_of_the_file(root, program) -> None:
+    result = await found(
+        root,
+        program,
+        ("a.py", "one\r\ntwo\r\nthree needle"),
+        ("src/b.ts", "nothing here\n"),
+        ("new.py", "needle in a file that is not saved yet\n"),
+        ("ignored/c.py", "needle\n"),
+        ("e.log", "needle\n"),
+        (".git/x", "needle\n"),
+    )
+    assert places(result) == [
+        ".hidden:1: needle",
+        "a.py:3: three needle",
+        "bad:1: needle \ufffd",
+        "kept.log:1: needle",
+        "new.py:1: needle in a file that is not saved yet",
+        "src/é x.py:1: é needle",
+    ]
+    assert result.unsaved == ("a.py", "new.py", "src/b.ts")
+
+
+@BOTH
+async def test_many_held_texts_are_told_apart_by_their_lines(root, program) -> None:
+    held = [(f"held{n}.txt", "x\n" * n + f"needle {n}" + "\n" * (n % 2)) for n in range(20)]
+    result = await found(root, program, *held, glob="held*.txt")
+    assert sorted(places(result)) == sorted(f"held{n}.txt:{n + 1}: needle {n}" for n in range(20))
+
+
+@BOTH
+async def test_matches_and_their_size_are_bounded(root, program) -> None:
+    (root / "many.txt").write_text("needle\n" * 5_000)
+    (root / "wide.txt").write_text("x" * 50_000 + "needle" + "y" * 50_000 + "\n")
+    result = await found(root, program, limit=10)
+    assert (len(result.matches), result.truncated) == (10, True)
+    (wide,) = (await found(root, program, glob="wide.txt")).matches
+    assert "needle" in wide.text
+    assert len(wide.text) < 300
+
+
+@BOTH
+@pytest.mark.parametrize("pattern", ["(", "[", "a\nb", "x{2,1}"])
+async def test_a_pattern_that_is_none_is_told(root, program, pattern) -> None:
+    with pytest.raises(ToolError) as refused:
+        await found(root, program, pattern=pattern)
+    assert refused.value.code == "BAD_PATTERN"
+
+
+@BOTH
+async def test_a_folder_that_is_not_there_is_told(root, program) -> None:
+    with pytest.raises(ToolError) as refused:
+        await found(root, program, path="nowhere")
+    assert refused.value.code == "NOT_FOUND"
+
+
+async def test_a_pattern_that_takes_for_ever_takes_no_more_than_its_process(root) -> None:
+    (root / "slow.txt").write_text("a" * 40 + "!\n")
+    started = time.monotonic()
+    with pytest.raises(ToolError) as refused:
+        await found(
+            root, None, ("held.txt", "a" * 40 + "!\n"), pattern="(a+)+$", glob="{slow,held}.txt", timeout_s=1.0
+        )
+    assert refused.value.code == "TIMEOUT"
+    assert time.monotonic() - started < 10
+
+
+@BOTH
+async def test_a_cancel_ends_the_programs(root, program) -> None:
+    with anyio.move_on_after(0.001) as scope:
+        await found(root, program)
+    assert scope.cancel_called
+
+
+def test_a_glob_with_braces_is_several() -> None:
+    assert expanded("a/{b,c}.{x,y}") == ["a/b.x", "a/b.y", "a/c.x", "a/c.y"]
+    assert expanded("a{") == ["a{"]
+
+
+def test_the_worker_needs_no_package_of_ours() -> None:
+    script = Path(module.__file__).with_name("grep.py")
+    query = {"pattern": "x", "ignoreCase": False, "fixed": True, "folder": ".", "paths": [], "texts": {"a": "x"}}
+    task = json.dumps({**query, "limit": 9}).encode()
+    done = subprocess.run([sys.executable, "-I", "-S", str(script)], input=task, capture_output=True, check=True)
+    assert done.stdout == b'{"path": "a", "line": 1, "text": "x", "start": 0}\n'
