@@ -23,6 +23,7 @@ NEOVIM_CLIENT = tuple(
 )
 EMACS = ("tests/e2e/test_eglot.py", "tests/e2e/test_lsp_mode.py")
 FLOOD = "tests/protocol/test_host_flood.py"
+VSCODE = tuple(f"tests/e2e/test_vscode_{name}.py" for name in ("chat", "review", "life", "setup"))
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,9 @@ CHECKS = (
     Check("neovim client", (*PYTEST, "-n", "2", *NEOVIM_CLIENT), long=True),
     Check("neovim flood", (*PYTEST, "tests/e2e/test_neovim_flood.py"), long=True),  # alone, since it measures
     Check("emacs", (*PYTEST, "-n", "2", "--timeout", "180", *EMACS), long=True, needs="emacs"),
-    Check("vscode stock", (*PYTEST, "tests/e2e/test_vscode_stock.py"), long=True),
+    Check("vscode sources", ("-m", "tests.e2e.vscode_install", "--check-client"), long=True, needs="npm"),
+    Check("vscode", (*PYTEST, *VSCODE), long=True, needs="npm"),
+    Check("vscode stock", (*PYTEST, "tests/e2e/test_vscode_stock.py"), long=True, needs="npm"),
     Check(
         "long properties",
         (*PYTEST, "tests/unit", "tests/contract", "tests/protocol/test_fuzz.py", "--timeout", "900", "-n", "2"),
