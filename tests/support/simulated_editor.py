@@ -417,6 +417,12 @@ class SimulatedEditor:
         if self.manners.opens == "and tells":
             self._post(lambda: self._opened(uri, version, state))
 
+    def open_untitled(self, uri: str, text: str) -> None:
+        """Open a document that has no file."""
+        state = State(text, self._cells(text))
+        self.buffers[uri] = Buffer(uri, Path(uri), state, 1, {1: state})
+        self._post(lambda: self._opened(uri, 1, state))
+
     def _opened(self, uri: str, version: int, state: State) -> None:
         self.mirrored[uri] = state
         self.documents.open(uri, version, state.text)
