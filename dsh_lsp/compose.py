@@ -5,11 +5,9 @@ Rules: heavy modules are imported here, after the editor has its answer to `init
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import anyio
 from anyio.abc import TaskGroup
@@ -24,7 +22,7 @@ from dsh_lsp.agent.snapshot import RuntimeContext
 from dsh_lsp.decisions import Mode
 from dsh_lsp.errors import ConfigError, LlmError
 from dsh_lsp.events import LogEvent, RequestHeaderLogged
-from dsh_lsp.llm.adapter import Adapter, Llm
+from dsh_lsp.llm.adapter import Llm
 from dsh_lsp.messages import CallConfig
 from dsh_lsp.plugin import Context
 from dsh_lsp.plugin_host import PluginEntry, PluginHost
@@ -36,12 +34,16 @@ from dsh_lsp.plugins import (
     limits,
     persona,
     repeat,
+    retry,
     spill,
     timeout,
     toolbox,
     undone,
 )
 from dsh_lsp.plugins.limits import Settings as LimitSettings
+from dsh_lsp.plugins.retry import RetryWait
+from dsh_lsp.plugins.retry import Settings as RetrySettings
+from dsh_lsp.providers import ModelSettings, key_variables
 from dsh_lsp.session.loading import load_session
 from dsh_lsp.session.log import SessionHeader, SessionLog, wall_clock_ms
 from dsh_lsp.session.store import SessionStore, claim_session, session_lock, state_directory
@@ -57,17 +59,6 @@ from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.language import LanguageServers, NoLanguageServers
 from dsh_lsp.workspace.paths import Guarded
 from dsh_lsp.workspace.port import Workspace
-
-
-class ModelSettings(SettingsModel):
-    """The route of a new session."""
-
-    provider: Literal["deepseek", "demo"] = "deepseek"
-    name: str = Field(default="deepseek-flash", min_length=1)
-    reasoning_effort: Literal["off", "low", "high", "max"] | None = None
-    max_tokens: int | None = Field(default=None, gt=0)
-    base_url: str | None = Field(default=None, json_schema_extra=raises_rights(None))
-    api_key_env: str | None = Field(default=None, min_length=1, json_schema_extra=raises_rights(None))
 
 
 class EditSettings(SettingsModel):
@@ -89,6 +80,7 @@ class Settings(SettingsModel):
     model: ModelSettings = ModelSettings()
     mode: Mode = Field(default="ask", json_schema_extra=raises_rights("read-only"))
     limits: LimitSettings = LimitSettings()
+    retry: RetrySettings = RetrySettings()
     edits: EditSettings = EditSettings()
     max_parallel_tool_calls: int = Field(default=10, ge=1)
     shell: ShellSettings = ShellSettings()
@@ -147,6 +139,10 @@ class Session:
         await self.store.close()
         self.context.scope.close()
 
+    def end_retry_wait(self) -> bool:
+        """Let the next try of a failed model call begin at once; False if none is waited for."""
+        return self.context.get(RetryWait).end()
+
     def check_ready(self) -> None:
         """Refuse input that no model could answer.
 
@@ -154,6 +150,12 @@ class Session:
             ConfigError: `NO_KEY`, or what else the user must mend before a model can be asked.
         """
         options = self.options
+        if not options.model:
+            message = f"no model to ask: set model.name, or choose one that {options.provider} offers"
+            raise ConfigError(message, code="NO_MODEL")
+        self.llm.adapter(options.provider)
+        if self.llm.pending(options.provider):  # a key that is still looked for is told of by the turn
+            return
         try:
             self.llm.prepare_call(
                 CallConfig(provider=options.provider, model=options.model, reasoning_effort=options.reasoning_effort)
@@ -161,37 +163,6 @@ class Session:
         except LlmError as error:
             code = "NO_KEY" if error.code in ("MISSING_CREDENTIAL", "INVALID_CREDENTIAL") else error.code
             raise ConfigError(str(error), code=code) from error
-
-
-def build_adapter(settings: ModelSettings, environ: Mapping[str, str] = os.environ) -> Adapter:
-    """Make the adapter that the settings choose.
-
-    Raises:
-        ConfigError: its settings do not fit it.
-    """
-    from pydantic import ValidationError
-
-    if settings.provider == "demo":
-        from dsh_lsp.llm.demo_script import demo_adapter
-
-        return demo_adapter()
-    from dsh_lsp.llm.deepseek import DeepSeekAdapter, DeepSeekSettings
-
-    given = {"base_url": settings.base_url, "api_key_env": settings.api_key_env}
-    try:
-        endpoint = DeepSeekSettings(**{key: value for key, value in given.items() if value is not None})
-    except ValidationError as error:
-        detail = error.errors(include_url=False)[0]
-        raise ConfigError(
-            f"model.baseUrl {detail['msg'].removeprefix('Value error, ')}", code="BAD_SETTING"
-        ) from error
-    return DeepSeekAdapter(endpoint, environ=environ)
-
-
-def key_variables(settings: Settings) -> frozenset[str]:
-    """The names of the environment variables that hold keys of ours."""
-    own = settings.model.api_key_env
-    return frozenset({"DEEPSEEK_API_KEY"} | ({own} if own is not None else set()))
 
 
 def sessions_folder(settings: Settings) -> Path:
@@ -242,7 +213,7 @@ def summarize(path: Path) -> Summary:
 def options_for(settings: Settings, log: SessionLog) -> AgentOptions:
     """The route of a session: the one that its log names, else the one of the settings."""
     model = settings.model
-    provider, name = model.provider, model.name
+    provider, name = model.provider, model.model
     for event in log.facts():
         if isinstance(event.data, RequestHeaderLogged):
             provider, name = event.data.header.config.provider, event.data.header.config.model  # type: ignore[assignment]
@@ -277,7 +248,7 @@ def open_session(
     ports = ports_of(log, Copies(store.path.with_suffix(".copies")), guarded)
     context.provide(Workspace, ports.workspace)
     context.provide(CommandRules, CommandRules(root, settings.shell))
-    context.provide(ChildEnvironment, ChildEnvironment(key_variables(settings)))
+    context.provide(ChildEnvironment, ChildEnvironment(key_variables(settings.model)))
     context.provide(LanguageServers, ports.languages)
     options = options_for(settings, log)
     agent = Agent(
@@ -314,6 +285,7 @@ def open_session(
         (instructions, None),
         (repeat, None),
         (limits, live_limits),
+        (retry, settings.retry),
         (spill, None),
         (undone, None),
     ):

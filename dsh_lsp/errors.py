@@ -54,7 +54,8 @@ class LlmFailure(Wire):
     """What went wrong with one model call, as logged and shown.
 
     `status` is the HTTP status (100-599), `provider_retry_after_ms` the provider's own wish, `request_id` its
-    name for the request.
+    name for the request, `should_retry` its own word on whether trying again may help,
+    `context_window` the limit in tokens that it named when it refused too long a conversation.
     """
 
     message: str
@@ -62,6 +63,8 @@ class LlmFailure(Wire):
     status: int | None = None
     provider_retry_after_ms: int | None = None
     request_id: str | None = None
+    should_retry: bool | None = None
+    context_window: int | None = None
 
 
 class LlmError(DshError):

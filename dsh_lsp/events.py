@@ -33,6 +33,7 @@ from dsh_lsp.messages import (
     ToolSpec,
     UserMessage,
 )
+from dsh_lsp.upkeep import RetryPlanned, RetryStarted
 from dsh_lsp.wire import JsonObject, Wire, decode, encode
 
 # -- turns and steps -----------------------------------------------------------------------------------------
@@ -277,6 +278,8 @@ EventData: TypeAlias = (
     | PermissionPreset
     | SessionTitle
     | TodoWritten
+    | RetryPlanned
+    | RetryStarted
     | PluginEvent
 )
 
@@ -304,11 +307,13 @@ TAGS: dict[type[EventData], str] = {
     PermissionPreset: "permission/preset",
     SessionTitle: "session/title",
     TodoWritten: "todo/write",
+    RetryPlanned: "llm/retry",
+    RetryStarted: "llm/retry-started",
 }
 CLASSES: dict[str, type[EventData]] = {tag: cls for cls, tag in TAGS.items()}
 
 SURFACE: frozenset[type[EventData]] = frozenset({UserMessage, AssistantMessageLogged, ToolResult})
-IGNORABLE: frozenset[type[EventData]] = frozenset({AssistantAttempt})
+IGNORABLE: frozenset[type[EventData]] = frozenset({AssistantAttempt, RetryPlanned, RetryStarted})
 
 SeqRange = tuple[int, int]
 

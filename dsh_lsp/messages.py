@@ -35,11 +35,12 @@ class ReasoningBlock(Wire):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallBlock(Wire):
-    """A call that the model asks for; `arguments` is its raw text, JSON or not."""
+    """A call that the model asks for; `arguments` is its raw text, JSON or not; `origin` where it was read from."""
 
     id: str
     name: str
     arguments: str
+    origin: Literal["text"] | None = None
     type: Literal["tool-call"] = "tool-call"
 
 

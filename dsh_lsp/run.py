@@ -24,10 +24,11 @@ from anyio.abc import TaskGroup
 from dsh_lsp.abort import Cause
 from dsh_lsp.agent.driver import new_id
 from dsh_lsp.agent.hooks import AgentHooks, StreamFrame
-from dsh_lsp.compose import Ports, Session, Settings, build_adapter, open_session
+from dsh_lsp.compose import Ports, Session, Settings, open_session
 from dsh_lsp.decisions import HunkDecided, ReviewDecided, ReviewOpened
 from dsh_lsp.errors import ConfigError, DshError, error_chain
 from dsh_lsp.events import (
+    AssistantAttempt,
     AssistantChunk,
     AssistantMessageLogged,
     Ended,
@@ -39,14 +40,16 @@ from dsh_lsp.events import (
     TurnEnd,
     encode_event,
 )
-from dsh_lsp.llm.adapter import Adapter, Llm
+from dsh_lsp.llm.adapter import Llm
 from dsh_lsp.messages import ToolResultBlock
+from dsh_lsp.providers import build_models
 from dsh_lsp.questions import Lines, Questions
 from dsh_lsp.screen import Screen
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.settings import read_settings
 from dsh_lsp.tools.cards import call_card
 from dsh_lsp.tools.registry import ToolRegistry
+from dsh_lsp.upkeep import RetryPlanned
 from dsh_lsp.wire import JsonObject, dump_bytes, encode, loads
 from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.files import FileWorkspace
@@ -117,8 +120,6 @@ def choose_settings(options: RunOptions) -> Settings:
         except (OSError, ValueError) as error:
             raise ConfigError(f"the settings cannot be read: {error}", code="BAD_SETTING") from error
     chosen = {"provider": options.provider, "name": options.model}
-    if options.provider == "demo" and options.model is None:
-        chosen["name"] = "demo"
     parts: dict[str, JsonObject] = {
         "model": {key: value for key, value in chosen.items() if value is not None},
         "sessions": {"directory": str(options.sessions.absolute())} if options.sessions is not None else {},
@@ -154,20 +155,18 @@ class _Run:
         Raises:
             DshError: it could not begin, or the log could not be written.
         """
-        adapter = build_adapter(self._settings.model)
+        llm = build_models(self._settings.model)
         failure: DshError | None = None  # a task group would wrap it
         code = FAILED
         try:
             async with anyio.create_task_group() as tasks:
                 try:
-                    code = await self._play(self._open(adapter, tasks))
+                    code = await self._play(self._open(llm, tasks))
                 except DshError as error:
                     failure = error
                 tasks.cancel_scope.cancel()
         finally:
-            close = getattr(adapter, "aclose", None)
-            if close is not None:
-                await close()
+            await llm.aclose()
         if failure is not None:
             raise failure
         return code
@@ -187,9 +186,7 @@ class _Run:
                 if len(session.log):  # what was refused at once leaves no file
                     await session.close()
 
-    def _open(self, adapter: Adapter, tasks: TaskGroup) -> Session:
-        llm = Llm()
-        llm.register(adapter)
+    def _open(self, llm: Llm, tasks: TaskGroup) -> Session:
         hooks = AgentHooks()
         hooks.tools.approval.listen(self._questions.approve)
         hooks.tools.question.listen(self._questions.answer)
@@ -300,21 +297,30 @@ class Page:
         self._screen = screen
         self._tools = tools
         self._streamed = ""
+        self._shown = False  # whether anything of the running call stands on the screen
         self._paths: dict[str, str] = {}  # by hunk
 
     def stream(self, frame: StreamFrame) -> None:
         """Show more of an answer."""
         if frame.kind != "toolArguments":
             self._screen.stream(frame.kind, frame.text)
+            self._shown = True
             self._streamed += frame.text if frame.kind == "text" else ""
 
     def show(self, event: LogEvent) -> None:
         """Show an event that matters to a reader."""
         match event.data:
             case AssistantMessageLogged(message=message):
-                streamed, self._streamed = self._streamed, ""
+                streamed, self._streamed, self._shown = self._streamed, "", False
                 if message.text != streamed and message.text.startswith(streamed):
                     self._screen.stream("text", message.text[len(streamed) :])
+            case AssistantAttempt():
+                if self._shown:
+                    self._screen.trouble("that answer broke off and does not count")
+                self._streamed, self._shown = "", False
+            case RetryPlanned(failure=failure, delay_ms=delay_ms, retry=retry, max_retries=most):
+                self._screen.trouble(failure.message)
+                self._screen.note(f"Trying again in {delay_ms / 1000:.1f} s ({retry} of {most}).", "dim")
             case ToolCall() as call:
                 self._screen.tool(call_card(self._tools, call).title)
             case ToolResult(message=message):

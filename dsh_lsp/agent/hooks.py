@@ -82,7 +82,10 @@ class RequestDraft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFailed:
-    """A model call failed; a listener returns `Retry()` to try again within the same step."""
+    """A model call failed; a listener returns `Retry()` to try again within the same step.
+
+    `key_changed`: the call was made with another key than the one that would be used now.
+    """
 
     turn: int
     step: int
@@ -90,6 +93,7 @@ class RequestFailed:
     provider: str
     failure: LlmFailure
     signal: AbortSignal
+    key_changed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,6 +210,7 @@ class Turn:
                 provider=header.config.provider,
                 failure=result,
                 signal=self.signal,
+                key_changed=prepared.key_changed(),
             )
             answer = await parts.hooks.request_error(failed, _no_recovery)
             self.signal.check()
@@ -226,6 +227,9 @@ class Turn:
                 "no model to ask: set model.provider and model.name, or return both from agent/request",
                 code="NO_MODEL",
             )
+        if self.parts.llm.pending(config.provider):
+            with self.signal.guard():
+                await self.parts.llm.warm(config.provider)
         try:
             return self.parts.llm.prepare_call(config)
         except LlmError as error:

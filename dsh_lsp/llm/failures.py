@@ -1,14 +1,15 @@
 """Failures: what a provider says when it refuses, sorted into our codes.
 
 Owns: the table of wordings and statuses; the reading of retry hints; the removal of the key from texts.
-Rules: the first rule that fits wins, so a rule that must not be retried stands above one that may.
+Rules: the first rule that fits wins, so a rule that must not be retried stands above one that may. The order is
+quota, overflow, key, rate, server, request: https://github.com/evalstate/fast-agent/issues/621 shows why words count.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from math import ceil, isfinite
@@ -23,12 +24,16 @@ HIDDEN_KEY = "[key]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorReport:
-    """A provider's own account of an error; `status` is its HTTP status, or the one it wrote into the stream."""
+    """A provider's own account of an error; `status` is its HTTP status, or the one it wrote into the stream.
+
+    `limit`: the context window in tokens, where it names one outside of its text.
+    """
 
     status: int | None = None
     code: str = ""
     kind: str = ""
     message: str = ""
+    limit: int | None = None
 
     @property
     def words(self) -> str:
@@ -79,6 +84,7 @@ _OVERFLOW = _any_of(
     r"exceeded model token limit",
     r"range of input length should be",
     r"prompt token count .*exceeds the limit of",
+    r"no user query found in messages",  # Ollama cut the prompt from the front until nothing was left
 )
 _QUOTA = _any_of(
     r"insufficient.?quota",
@@ -86,6 +92,7 @@ _QUOTA = _any_of(
     r"exceeded your current quota",
     r"credits? exhausted",
     r"billing",
+    r"credit balance is too low",
     r"usage limit reached",
     r"FreeUsageLimitError",
 )
@@ -117,12 +124,26 @@ ADVICE = {
     "QUOTA": "the account has no balance or quota left: top it up, or choose another provider",
     "RATE_LIMIT": "too many requests at a time: wait, then try again",
     "CONTEXT_WINDOW_EXCEEDED": "the conversation is longer than the model can read",
+    "HTTP_404": "check the model's name and baseUrl",
 }
 
 
-def classify(report: ErrorReport) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faults:
+    """One provider's table: its own rules come before those of all, its advice in the place of theirs."""
+
+    rules: tuple[Rule, ...] = RULES
+    advice: Mapping[str, str] = field(default_factory=lambda: ADVICE)
+
+    @classmethod
+    def of(cls, *rules: Rule, **advice: str) -> Faults:
+        """The table of a provider that adds to the common one."""
+        return cls(rules=(*rules, *RULES), advice={**ADVICE, **advice})
+
+
+def classify(report: ErrorReport, rules: tuple[Rule, ...] = RULES) -> str:
     """Name the code of a report: of the first rule that fits, else of its bare status, else `UNKNOWN`."""
-    for rule in RULES:
+    for rule in rules:
         if rule.fits(report):
             return rule.code
     return "UNKNOWN" if report.status is None else f"HTTP_{report.status}"
@@ -155,14 +176,29 @@ def report_in_stream(event_name: str, data: Mapping[str, Any]) -> ErrorReport | 
     return _report(error, None) if error else None
 
 
-def failure_from(report: ErrorReport, *, host: str, advice: Mapping[str, str] = ADVICE) -> LlmFailure:
+def failure_from(report: ErrorReport, *, host: str, faults: Faults | None = None) -> LlmFailure:
     """Write a report down for the log and for people."""
-    code = classify(report)
+    faults = faults or Faults()
+    code = classify(report, faults.rules)
     answered = f"{host} answered {report.status}" if report.status else f"{host} sent an error"
     parts = [f"{answered}: {report.message}" if report.message else answered]
-    if code in advice:
-        parts.append(advice[code])
-    return LlmFailure(message="; ".join(parts), code=code, status=report.status)
+    if code in faults.advice:
+        parts.append(faults.advice[code])
+    limit = stated_limit(report.message) if code == "CONTEXT_WINDOW_EXCEEDED" else None
+    return LlmFailure(message="; ".join(parts), code=code, status=report.status, context_window=limit or report.limit)
+
+
+_LIMIT = re.compile(
+    r"(?:context (?:length|window)(?: of this model)? (?:is|of)|>|prompt length is|should be \[1,|model with)"
+    r"\s*([\d,]{3,})",
+    re.IGNORECASE,
+)
+
+
+def stated_limit(message: str) -> int | None:
+    """Read the context window from the words of a refusal."""
+    found = _LIMIT.search(message)
+    return int(found[1].replace(",", "")) if found else None
 
 
 def retry_after_ms(headers: Mapping[str, str], *, now: datetime | None = None) -> int | None:
@@ -180,6 +216,11 @@ def retry_after_ms(headers: Mapping[str, str], *, now: datetime | None = None) -
     return None
 
 
+def should_retry(headers: Mapping[str, str]) -> bool | None:
+    """Read whether the provider itself advises another try; most say nothing."""
+    return {"true": True, "false": False}.get(headers.get("x-should-retry", "").strip().lower())
+
+
 def request_id(headers: Mapping[str, str]) -> str | None:
     """Find the provider's name for the request."""
     names = ("x-request-id", "request-id", "x-deepseek-request-id", "x-ds-trace-id")
@@ -188,10 +229,11 @@ def request_id(headers: Mapping[str, str]) -> str | None:
 
 def without_key(failure: LlmFailure, key: str) -> LlmFailure:
     """Remove the key from everything a failure says, and cut what is too long for a log."""
-    message = mend_surrogates(failure.message).replace(key, HIDDEN_KEY)
+    message = mend_surrogates(failure.message)
+    message = message.replace(key, HIDDEN_KEY) if key else message
     if len(message) > MAX_MESSAGE_CHARS:
         message = message[:MAX_MESSAGE_CHARS] + "…"
-    named = failure.request_id.replace(key, HIDDEN_KEY) if failure.request_id else None
+    named = failure.request_id.replace(key, HIDDEN_KEY) if failure.request_id and key else failure.request_id
     return replace(failure, message=message, request_id=named)
 
 
@@ -205,6 +247,7 @@ def _report(error: Any, status: int | None) -> ErrorReport:
         code="" if code is None else str(code),
         kind="" if kind is None else str(kind),
         message=message if isinstance(message, str) else str(message),
+        limit=limit if type(limit := error.get("n_ctx")) is int else None,
     )
 
 

@@ -75,6 +75,7 @@ class Applier:
 
     async def land(self, key: str) -> None:
         """Apply what is accepted of one document, until nothing accepted is left: changes of its text come first."""
+        await self._editor.caught_up()
         async with self._locks.setdefault(key, anyio.Lock()):
             attempts = 0
             while accepted := self._accepted(key):
@@ -107,7 +108,8 @@ class Applier:
 
     async def _send(self, document: Document, items: list[Item], *, last: bool) -> None:
         """Send accepted hunks to the editor once, and settle those whose fate is known."""
-        clean = await anyio.to_thread.run_sync(text_on_disk, items[0].file.path) == document.text
+        saved = await anyio.to_thread.run_sync(text_on_disk, items[0].file.path)
+        clean = self._documents.is_saved(document.text, saved)
         items = apart([item for item in items if item.state == "accepted"])
         if not items or self._documents.at(items[0].file.path) is not document:
             return
@@ -169,7 +171,8 @@ class Applier:
 
     async def finish_preview(self, document: Document, landed: Sequence[Item], *, before: Rope) -> None:
         """Save and settle what an editor's own preview applied; `before` is the text before it."""
-        clean = await anyio.to_thread.run_sync(text_on_disk, landed[0].file.path) == str(before)
+        saved = await anyio.to_thread.run_sync(text_on_disk, landed[0].file.path)
+        clean = self._documents.is_saved(str(before), saved)
         await self.finish(document, landed, clean=clean)
 
     async def _save(self, document: Document, items: Sequence[Item], *, clean: bool) -> str:

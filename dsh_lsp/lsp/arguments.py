@@ -174,6 +174,13 @@ class Rewind(OfSession):
     turn: int = Field(gt=0)
 
 
+class Text(Arguments):
+    """Read a virtual document; `show` lets the editor show it, too."""
+
+    uri: str
+    show: bool = False
+
+
 class PluginsReload(Arguments):
     """Bring in a plugin again, or all of them."""
 

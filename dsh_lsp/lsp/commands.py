@@ -36,6 +36,7 @@ from dsh_lsp.lsp.arguments import (
     SessionNew,
     SessionOpen,
     SessionRename,
+    Text,
 )
 from dsh_lsp.lsp.rewind import rewind
 from dsh_lsp.messages import TextBlock, UserMessage
@@ -141,8 +142,10 @@ async def cancel(runtime: Runtime, args: Cancel) -> JsonObject:
 
 
 async def retry(runtime: Runtime, args: OfSession) -> JsonObject:
-    """Run again what a failed or cancelled turn still owes."""
+    """End the wait for the next try, or run again what a failed or cancelled turn still owes."""
     live = runtime.sessions.get(args.session)
+    if live.session.end_retry_wait():
+        return {}
     live.session.check_ready()
     try:
         live.session.agent.retry()
@@ -317,6 +320,12 @@ async def take_turn_back(runtime: Runtime, args: Rewind) -> JsonObject:
     return {"session": live.id, "turn": args.turn}
 
 
+async def text(runtime: Runtime, args: Text) -> JsonObject:
+    """Read a virtual document."""
+    read = runtime.virtual.show if args.show else runtime.virtual.text
+    return {"text": await read(args.uri)}
+
+
 async def plugins_reload(runtime: Runtime, args: PluginsReload) -> JsonObject:
     """Load plugins again from where they came."""
     return encode(
@@ -354,5 +363,6 @@ RUN: dict[str, Callable[[Runtime, Any], Awaitable[JsonObject]]] = {
     "dsh.review.list": review_list,
     "dsh.review.accept": review_accept,
     "dsh.review.reject": review_reject,
+    "dsh.text": text,
     "dsh.plugins.reload": plugins_reload,
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dsh_lsp.decisions import Position
 from dsh_lsp.errors import ToolError
-from dsh_lsp.lsp.arguments import ContextItem
+from dsh_lsp.lsp.arguments import ContextItem, LspRange
 from dsh_lsp.lsp.documents import Document, Documents, path_of
 from dsh_lsp.workspace.disk import read_file
 from dsh_lsp.workspace.paths import resolve, shown
@@ -26,7 +26,7 @@ def _describe(item: ContextItem, documents: Documents, root: Path) -> str:
     name = _name(item.uri, root)
     if item.text is None and item.range is None:
         return f"See {name}"
-    where = f"{name}, lines {item.range.start.line + 1}-{item.range.end.line + 1}" if item.range else name
+    where = f"{name}, lines {item.range.start.line + 1}-{_last_line(item.range)}" if item.range else name
     text = item.text if item.text is not None else _part(item, documents, name)
     if text is None:
         return f"See {where}"
@@ -37,6 +37,11 @@ def _describe(item: ContextItem, documents: Documents, root: Path) -> str:
     while fence in text:
         fence += "`"
     return f"From {where}:\n{fence}\n{text}\n{fence}"
+
+
+def _last_line(span: LspRange) -> int:
+    """The last line that a range holds something of, from 1: one that ends before a line does not hold it."""
+    return span.end.line + (span.end.character > 0 or span.end.line == span.start.line)
 
 
 def _part(item: ContextItem, documents: Documents, name: str) -> str | None:

@@ -6,7 +6,6 @@ or when the user asks for it; no answer means later; a person has no time limit.
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import ClassVar, Generic, Protocol, TypeVar
@@ -18,8 +17,6 @@ from dsh_lsp.errors import SessionError
 from dsh_lsp.hooks import Emit
 from dsh_lsp.lsp.documents import Documents
 from dsh_lsp.lsp.editor import Editor
-
-QUIET_S = 2.0  # no prompt within this time of the last keystroke
 
 
 class Asked(Protocol):
@@ -105,17 +102,8 @@ class Desk(ABC, Generic[A, O]):
             return
         self._editor.tell(self._announce(waiting.asked))
         if not self._editor.profile.is_modal:
-            await self._wait_for_quiet()
+            await self._documents.wait_until_nobody_types()
             await self._prompt(waiting)
-
-    async def _wait_for_quiet(self) -> None:
-        """Wait until nobody has typed for a while."""
-        while True:
-            last = max((document.changed_at for document in self._documents), default=float("-inf"))
-            left = last + QUIET_S - time.monotonic()
-            if left <= 0:
-                return
-            await anyio.sleep(left)
 
     @abstractmethod
     async def _show_in_client(self, asked: A) -> bool:

@@ -15,15 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import anyio
 from pygls import uris
 
 from dsh_lsp.abort import Disposer
 from dsh_lsp.decisions import Position, Range
 from dsh_lsp.hooks import Emit
 from dsh_lsp.workspace.rope import Place, Rope
-from dsh_lsp.workspace.text import Change, Span
+from dsh_lsp.workspace.text import Change, Span, is_saved
 
 Encoding = Literal["utf-8", "utf-16", "utf-32"]
+
+PAUSE_S = 2.0  # no key for so long: nobody is typing
 
 
 def path_of(uri: str) -> Path | None:
@@ -142,15 +145,23 @@ class DocumentChanged:
 
 
 class Documents:
-    """All open documents of a client."""
+    r"""All open documents of a client.
 
-    def __init__(self, encoding: Encoding = "utf-16") -> None:
+    `line_ends_apart`: it may keep the line ends of a file apart from its text and tell of `\n` alone, as Emacs does.
+    """
+
+    def __init__(self, encoding: Encoding = "utf-16", *, line_ends_apart: bool = False) -> None:
         self.encoding: Encoding = encoding
+        self.line_ends_apart = line_ends_apart
         self.changed: Emit[DocumentChanged] = Emit("document changed")
         self.opened: Emit[Document] = Emit("document opened")
         self.closed: Emit[Document] = Emit("document closed")
         self._open: dict[str, Document] = {}
         self._watched: Counter[str] = Counter()
+
+    def is_saved(self, held: str, saved: str | None) -> bool:
+        """Whether a file holds the text that the editor holds."""
+        return is_saved(held, saved, line_ends_apart=self.line_ends_apart)
 
     def watch(self, key: str) -> Disposer:
         """Tell `changed` of a document's changes; those of documents that nobody watches are only applied."""
@@ -173,6 +184,15 @@ class Documents:
 
     def __iter__(self) -> Iterator[Document]:
         return iter(list(self._open.values()))
+
+    async def wait_until_nobody_types(self) -> None:
+        """Return when no document has changed for a while: what takes the focus then takes no keystroke."""
+        while True:
+            last = max((document.changed_at for document in self), default=float("-inf"))
+            left = last + PAUSE_S - anyio.current_time()
+            if left <= 0:
+                return
+            await anyio.sleep(left)
 
     def open(self, uri: str, version: int, text: str) -> None:
         """Take a didOpen; opening again replaces what was known."""

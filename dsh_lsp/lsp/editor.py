@@ -7,9 +7,11 @@ answer; nothing here waits for ever but what a person decides.
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+import anyio
 from pydantic import ValidationError
 
 from dsh_lsp.decisions import ApprovalAsked, QuestionAsked
@@ -26,11 +28,21 @@ WARNING, INFO = 2, 3  # LSP's MessageType
 APPLY_TIMEOUT_S = 10.0
 REQUEST_TIMEOUT_S = 5.0
 
+# Observed (Emacs 28: the jsonrpc of eglot, lsp-mode 8.0): what they read together with an answer for which they wait
+# is looked at only when more comes, or never. So an edit does not follow the answer to its code action at once, but
+# when the client has answered a request that is harmless to lose and to repeat.
+ANSWERED_S = 0.03
+ECHO_TIMEOUT_S = 0.25
+ECHOES = 8
+
 # Observed (Kate 22.12): applies an edit although the document has moved on; so it is shown edits and sent none.
 APPLIES_STALE_EDITS = frozenset({"kate"})
 
 # Their prompts wait in a corner until they are clicked. Any other client may be modal.
 NOT_MODAL = ("visual studio code", "vscode", "vscodium", "code-server", "code - oss", "cursor", "windsurf")
+
+# Observed (lsp-mode 8.0): asks for code actions as the cursor moves, in the same words as for its user.
+LOOKS_FOR_ACTIONS = frozenset({"emacs"})
 
 # Observed (stock Neovim 0.11): every message makes it ask for a key, which swallows what its user is typing. Such a
 # client is told by its log, its progress and its diagnostics.
@@ -38,6 +50,12 @@ PROMPTS_ON_MESSAGES = frozenset({"neovim"})
 
 
 Offer = Literal["review", "approve", "ask", "diagnostics", "navigate", "save"]
+
+# Observed (eglot 1.9): it refuses an edit with an error that names the version which its buffer has by now, and tells
+# of that change only when its user has paused.
+SAYS_STALE = re.compile(r"\bversion\b", re.IGNORECASE)
+
+ApplyReply = Literal["applied", "refused", "stale"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +68,9 @@ class ClientProfile:
     resource_operations: frozenset[str] = frozenset()
     work_done_progress: bool = False
     code_lens_refresh: bool = False
+    applies_edits: bool = True
+    shows_documents: bool = False
+    virtual_documents: bool = False
     configures: bool = False
     tells_of_configuration: bool = False
 
@@ -72,6 +93,9 @@ class ClientProfile:
             and failure_handling in ("transactional", "textOnlyTransactional"),
             resource_operations=frozenset(map(str, edit.get("resourceOperations") or ())),
             work_done_progress=_dig(capabilities, "window").get("workDoneProgress") is True,
+            applies_edits=_dig(capabilities, "workspace").get("applyEdit") is True,
+            shows_documents=_dig(capabilities, "window", "showDocument").get("support") is True,
+            virtual_documents="textDocumentContent" in _dig(capabilities, "workspace"),
             code_lens_refresh=_dig(capabilities, "workspace", "codeLens").get("refreshSupport") is True,
             configures=_dig(capabilities, "workspace").get("configuration") is True,
             tells_of_configuration=_dig(capabilities, "workspace", "didChangeConfiguration").get(
@@ -97,7 +121,12 @@ class ClientProfile:
     @property
     def may_be_edited(self) -> bool:
         """Whether edits may be sent at all."""
-        return self.name.lower() not in APPLIES_STALE_EDITS
+        return self.applies_edits and self.name.lower() not in APPLIES_STALE_EDITS
+
+    @property
+    def looks_for_actions(self) -> bool:
+        """Whether the client asks for code actions by itself, and does not say when."""
+        return self.name.lower() in LOOKS_FOR_ACTIONS
 
     @property
     def may_be_told(self) -> bool:
@@ -141,7 +170,9 @@ class Editor:
         """
         return await self._wire.request(method, params, timeout_s=timeout_s)
 
-    async def apply_edit(self, label: str, edit: JsonObject, *, timeout_s: float | None = APPLY_TIMEOUT_S) -> bool:
+    async def apply_edit(
+        self, label: str, edit: JsonObject, *, timeout_s: float | None = APPLY_TIMEOUT_S
+    ) -> ApplyReply:
         """Ask the client to apply a workspace edit; what it says is a hint, not the truth."""
         try:
             reply = await self._wire.request(
@@ -149,8 +180,10 @@ class Editor:
             )
         except EditorError as error:
             log.info("applyEdit: %s", error)
-            return error.code == "EDITOR_TIMEOUT"  # silence proves nothing: wait for the document
-        return isinstance(reply, dict) and reply.get("applied") is True
+            if error.code == "EDITOR_TIMEOUT":
+                return "applied"  # silence proves nothing: wait for the document
+            return "stale" if SAYS_STALE.search(str(error)) else "refused"
+        return "applied" if isinstance(reply, dict) and reply.get("applied") is True else "refused"
 
     async def save(self, uri: str) -> bool | None:
         """Ask the client to save a document; None when it does not offer that."""
@@ -196,14 +229,42 @@ class Editor:
 
     async def choose(self, text: str, buttons: list[str]) -> str | None:
         """Raise the editor's own prompt; the title of the chosen button, None for no answer."""
+        await self.caught_up()
         params = {"type": INFO, "message": text, "actions": [{"title": button} for button in buttons]}
         try:
             reply = await self._wire.request("window/showMessageRequest", params, timeout_s=None)
         except EditorError as error:
             log.info("showMessageRequest: %s", error)
+            if error.code == "EDITOR_REFUSED":
+                self.warn("DSH: this editor cannot ask a question; decide by code action, or by command")
             return None
         title = reply.get("title") if isinstance(reply, dict) else None
         return title if title in buttons else None
+
+    async def show_document(self, uri: str) -> bool:
+        """Ask the client to show a document, without taking the focus from where the user types; whether it did."""
+        if not self.profile.shows_documents:
+            return False
+        params = {"uri": uri, "takeFocus": False}
+        try:
+            reply = await self._wire.request("window/showDocument", params, timeout_s=REQUEST_TIMEOUT_S)
+        except EditorError as error:
+            log.info("showDocument: %s", error)
+            return False
+        return isinstance(reply, dict) and reply.get("success") is True
+
+    async def caught_up(self) -> None:
+        """Return when the client has looked at the answer that it was just given; then a request is safe to send."""
+        if self.profile.dsh is not None or not self.profile.configures:
+            return
+        await anyio.sleep(ANSWERED_S)
+        for _ in range(ECHOES):
+            try:
+                await self._wire.request("workspace/configuration", {"items": []}, timeout_s=ECHO_TIMEOUT_S)
+            except EditorError as error:
+                if error.code == "EDITOR_TIMEOUT":
+                    continue
+            return
 
     async def configuration(self, section: str) -> Any | None:
         """Ask for a section of the client's settings; None where it has none, or does not answer."""

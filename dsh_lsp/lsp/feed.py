@@ -31,12 +31,13 @@ from dsh_lsp.events import (
     TurnStart,
     encode_event,
 )
-from dsh_lsp.lsp.progress import TurnProgress
+from dsh_lsp.lsp.progress import TurnProgress, count_down
 from dsh_lsp.lsp.protocol import STATUS
 from dsh_lsp.messages import ToolResultBlock
 from dsh_lsp.session.view_items import Usage
 from dsh_lsp.tools.cards import call_card, result_card
 from dsh_lsp.tools.tool import Card, Execution
+from dsh_lsp.upkeep import RetryPlanned, RetryStarted
 from dsh_lsp.wire import JsonObject, encode
 
 log = logging.getLogger(__name__)
@@ -91,6 +92,7 @@ class Feed:
         self._frames_due: asyncio.TimerHandle | None = None
         self._calls: dict[str, ToolCall] = {}
         self._progress: TurnProgress | None = None
+        self._retry: RetryPlanned | None = None  # what is waited for
         agent = session.agent
         self._disposers = [
             session.log.appended.listen(self._on_event),
@@ -110,6 +112,7 @@ class Feed:
         self._usage.note(event)
         if isinstance(event.data, AssistantChunk):
             return
+        self._note_retry(event)
         self._flush_frames()
         card = self._card(event)
         if self._token is not None:
@@ -133,6 +136,15 @@ class Feed:
         """Send a live event that no log keeps: the outcome of a command; in order with all that was logged."""
         self._flush_frames()
         self._send({"time": _now(), "type": kind, "data": data})
+
+    def _note_retry(self, event: LogEvent) -> None:
+        match event.data:
+            case RetryPlanned() as planned:
+                self._retry = planned
+            case RetryStarted() | TurnEnd():
+                self._retry = None
+            case _:
+                pass
 
     def _send(self, value: JsonObject, *, live: bool = False) -> None:
         if self._token is None:
@@ -187,7 +199,8 @@ class Feed:
     def status(self) -> JsonObject:
         """The `dsh/status` payload."""
         agent = self._session.agent
-        waiting = self._waiting_for() if agent.status == "running" else None
+        waits = self._waiting_for() or ("retry" if self._retry is not None else None)
+        waiting = waits if agent.status == "running" else None
         state = "waiting" if waiting else agent.status
         status: JsonObject = {
             "session": self._session.id,
@@ -235,6 +248,10 @@ class Feed:
                 self._progress.report(f"waits for your permission to run {tool}")
             case QuestionAsked() if self._progress is not None:
                 self._progress.report("waits for your answer")
+            case RetryPlanned() as planned if (progress := self._progress) is not None:
+                self._tasks.start_soon(count_down, progress, planned, lambda: self._retry is planned)
+            case RetryStarted(retry=retry) if self._progress is not None:
+                self._progress.report(f"asks the model again (try {retry + 1})")
             case StepStart(step=step) if self._progress is not None:
                 self._progress.report("thinking" if step == 1 else f"thinking (step {step})")
             case ToolCall() if self._progress is not None and card is not None:

@@ -77,6 +77,7 @@ class HostProtocol(RpcProtocol):
     def __init__(self, server: HostServer, converter: Converter) -> None:
         self.command_table: dict[str, Command] = {}
         self.position_encoding = "utf-16"
+        self.content_schemes: tuple[str, ...] = ()  # of the URIs of virtual documents
         self.closing = False
         self.client_pid: int | None = None
         self.on_exit: Callable[[int], None] = lambda _code: None
@@ -152,6 +153,12 @@ class HostProtocol(RpcProtocol):
         if isinstance(sync, types.TextDocumentSyncOptions):
             sync.open_close, sync.change = True, types.TextDocumentSyncKind.Incremental
             sync.save = sync.save or True
+        client = params.capabilities.workspace
+        if self.content_schemes and client is not None and client.text_document_content is not None:
+            capabilities.workspace = capabilities.workspace or types.WorkspaceOptions()
+            capabilities.workspace.text_document_content = types.TextDocumentContentOptions(
+                schemes=list(self.content_schemes)
+            )
         capabilities.execute_command_provider = types.ExecuteCommandOptions(
             commands=list(self.command_table), work_done_progress=True
         )

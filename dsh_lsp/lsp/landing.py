@@ -15,15 +15,17 @@ from typing import Literal
 import anyio
 
 from dsh_lsp.lsp.documents import Document, DocumentChanged, Documents
-from dsh_lsp.lsp.editor import Editor
+from dsh_lsp.lsp.editor import ApplyReply, Editor
 from dsh_lsp.wire import JsonObject, encode
 from dsh_lsp.workspace.edits import Absent, Hunk, Landed, Touched, Verdict, followed, judge, minimal
 from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Span
 
+TICK_S = 0.02  # a change that has just come: its editor tells of changes in pauses, and the next key may end this one
 QUIET_S = 0.2  # typing has paused: an edit sent now is not refused for being stale
 SETTLE_S = 1.0  # an edit answered for, but overtaken by typing, has arrived by then or never will
 CONFIRM_S = 10.0  # after that an edit that was answered for and never seen is unconfirmed
+TYPING_S = 60.0  # how long an editor that says it has newer text may take to tell of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +43,9 @@ class Attempt:
 
 
 async def wait_for_quiet(documents: Documents, document: Document) -> None:
-    """Return in the tick after the next change, or when none has come for a moment."""
+    """Return in the tick after a change, this one or the next, or when none has come for a moment."""
+    if 0 <= anyio.current_time() - document.changed_at < TICK_S:
+        return
     changed = anyio.Event()
     dispose_listener = documents.changed.listen(lambda event: _note(event, document, changed))
     dispose_watch = documents.watch(document.key)
@@ -74,13 +78,13 @@ class _Observation:
     """What is seen of one request: changes of the document and the editor's reply, whichever comes when."""
 
     def __init__(self) -> None:
-        self.reply: bool | None = None
+        self.reply: ApplyReply | None = None
         self.changed_after_reply = False
         self.closed = False
         self._news = anyio.Event()
 
-    def replied(self, applied: bool) -> None:
-        self.reply = applied
+    def replied(self, reply: ApplyReply) -> None:
+        self.reply = reply
         self._news.set()
 
     def changed(self) -> None:
@@ -164,9 +168,12 @@ async def _verdict(
             return "landed"
         if seen.closed or seen.changed_after_reply:
             return "retry"
-        if seen.reply is False:
-            return "retry" if moved_on() else "refused"
-        overtaken = seen.reply is True and moved_on()
-        patience_s = SETTLE_S if overtaken else sent_at + CONFIRM_S - anyio.current_time()
+        if seen.reply in ("refused", "stale") and moved_on():
+            return "retry"
+        if seen.reply == "refused":
+            return "refused"
+        overtaken = seen.reply == "applied" and moved_on()
+        stale = seen.reply == "stale"
+        patience_s = SETTLE_S if overtaken else TYPING_S if stale else sent_at + CONFIRM_S - anyio.current_time()
         if not await seen.news(patience_s):
-            return "retry" if overtaken else "silent"
+            return "retry" if overtaken else "refused" if stale else "silent"

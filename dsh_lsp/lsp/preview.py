@@ -54,7 +54,10 @@ class Preview:
         )
 
     async def show(self, proposal: Proposal) -> None:
-        """Let the editor ask and apply; what it leaves out stays pending."""
+        """Let the editor ask and apply; what it leaves out stays pending.
+
+        A preview takes the focus (seen in VS Code 1.139), and with it the keys of somebody who types.
+        """
         self._busy = True
         try:
             await self._show(proposal)
@@ -62,9 +65,7 @@ class Preview:
             self._busy = False
 
     async def _show(self, proposal: Proposal) -> None:
-        for file in proposal.files:
-            if (document := self._documents.at(file.path)) is not None:
-                await landing.wait_for_quiet(self._documents, document)
+        await self._documents.wait_until_nobody_types()
         edits: list[JsonObject] = []
         shown: list[Item] = []
         for file in proposal.files:

@@ -7,15 +7,23 @@ comes one begin and one end, whatever becomes of the turn, so that the client ca
 from __future__ import annotations
 
 import logging
+import time
 import uuid
+from collections.abc import Callable
+from math import ceil
 from typing import Any, Final, Protocol
 
+import anyio
+
 from dsh_lsp.errors import EditorError
+from dsh_lsp.upkeep import RetryPlanned
 from dsh_lsp.wire import JsonObject
 
 log = logging.getLogger(__name__)
 
 CREATE_TIMEOUT_S: Final = 5.0
+TICK_S: Final = 1.0
+MAX_REASON_CHARS: Final = 100
 
 
 class ProgressWire(Protocol):
@@ -68,3 +76,13 @@ class TurnProgress:
 
     def _tell(self, value: JsonObject) -> None:
         self._wire.notify("$/progress", {"token": self.token, "value": value})
+
+
+async def count_down(progress: TurnProgress, planned: RetryPlanned, goes_on: Callable[[], bool]) -> None:
+    """Say every second how long it is until a failed model call is tried again."""
+    reason = planned.failure.message.split("; ")[0]
+    reason = reason if len(reason) <= MAX_REASON_CHARS else f"{reason[:MAX_REASON_CHARS]}…"
+    ends = time.monotonic() + planned.delay_ms / 1000
+    while goes_on() and (left := ends - time.monotonic()) > 0:
+        progress.report(f"{reason}; tries again in {ceil(left)} s ({planned.retry} of {planned.max_retries})")
+        await anyio.sleep(min(TICK_S, left))

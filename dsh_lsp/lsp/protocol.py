@@ -18,6 +18,8 @@ ASK: Final = "dsh/ask"
 DIAGNOSTICS: Final = "dsh/diagnostics"
 NAVIGATE: Final = "dsh/navigate"
 
+SCHEME: Final = "dsh"  # of the URIs of virtual documents
+
 COMMANDS: Final[dict[str, str]] = {
     "dsh.followup": "Followup",
     "dsh.steer": "Say",
@@ -43,5 +45,6 @@ COMMANDS: Final[dict[str, str]] = {
     "dsh.review.list": "OfSession",
     "dsh.review.accept": "ReviewAccept",
     "dsh.review.reject": "ReviewReject",
+    "dsh.text": "Text",
     "dsh.plugins.reload": "PluginsReload",
 }

@@ -11,7 +11,7 @@ from typing import Any
 from anyio.abc import TaskGroup
 from lsprotocol import types
 
-from dsh_lsp.lsp import actions
+from dsh_lsp.lsp import actions, asking
 from dsh_lsp.lsp.arguments import Say, read_arguments
 from dsh_lsp.lsp.commands import RUN, USER
 from dsh_lsp.lsp.configuration import SECTION, Configuration
@@ -20,6 +20,7 @@ from dsh_lsp.lsp.documents import Documents, Encoding, path_of
 from dsh_lsp.lsp.editor import ClientProfile, Editor
 from dsh_lsp.lsp.feed import Wire
 from dsh_lsp.lsp.sessions import LiveSession, Sessions
+from dsh_lsp.lsp.virtual import VirtualDocuments
 from dsh_lsp.messages import UserMessage
 from dsh_lsp.settings import Problem
 from dsh_lsp.wire import JsonObject
@@ -33,7 +34,7 @@ class Runtime:
     def __init__(self, initialize: JsonObject, *, wire: Wire, tasks: TaskGroup, encoding: Encoding) -> None:
         profile = ClientProfile.from_initialize(initialize)
         self._configuration = Configuration(initialize.get("initializationOptions"), vouches=profile.dsh is not None)
-        self.documents = Documents(encoding)
+        self.documents = Documents(encoding, line_ends_apart=profile.dsh is None)
         self.editor = Editor(wire, profile)
         self._tasks = tasks
         self._root = root_of(initialize)
@@ -45,6 +46,7 @@ class Runtime:
             wire=wire,
             tasks=tasks,
         )
+        self.virtual = VirtualDocuments(self.sessions, self.documents, self.editor)
 
     def start(self) -> None:
         """Tell the user what is wrong with their settings, and whether their server is too old for its client."""
@@ -105,7 +107,7 @@ class Runtime:
                 live.session.agent.cancel(USER)
 
     def code_actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
-        """The decisions that can be taken at a place of a document."""
+        """What can be decided and asked at a place of a document."""
         document = self.documents.get(params.text_document.uri)
         if document is None:
             return []
@@ -114,7 +116,13 @@ class Runtime:
             found += actions.review_actions(document, live.reviews, params, session=live.id)
             found += actions.approval_actions(live.approvals.pending(), params, session=live.id)
             found += actions.question_actions(live.questions.pending(), params, session=live.id)
-        return found
+        profile, where = self.editor.profile, params.range
+        automatic = params.context.trigger_kind == types.CodeActionTriggerKind.Automatic
+        by_hand = not automatic and (not profile.looks_for_actions or where.start != where.end)
+        found += asking.ask_actions(params, by_hand=by_hand, asks_itself=profile.dsh is not None)
+        if by_hand and profile.dsh is None:
+            found += [asking.transcript_action(live.id) for live in self.sessions.all()]
+        return asking.of_kinds(found, params.context.only)
 
     def code_lenses(self, uri: str) -> list[types.CodeLens]:
         """The decisions that wait in a document."""

@@ -14,7 +14,7 @@ from lsprotocol import types
 
 from dsh_lsp import __version__
 from dsh_lsp.lsp.host import Command, HostServer, create_server
-from dsh_lsp.lsp.protocol import COMMANDS
+from dsh_lsp.lsp.protocol import COMMANDS, SCHEME
 from dsh_lsp.wire import JsonObject
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class Connection:
         self._initialize: types.InitializeParams | None = None
         self._runtime: Runtime | None = None
         server.on_shutdown = self._shutdown
+        server.protocol.content_schemes = (SCHEME,)
         for name in COMMANDS:
             server.command_table[name] = self._command(name)
         self._register(server)
@@ -77,6 +78,7 @@ class Connection:
             types.WINDOW_WORK_DONE_PROGRESS_CANCEL: self._progress_cancel,
             types.TEXT_DOCUMENT_CODE_ACTION: self._code_action,
             types.TEXT_DOCUMENT_CODE_LENS: self._code_lens,
+            types.WORKSPACE_TEXT_DOCUMENT_CONTENT: self._text_document_content,
         }
         for method, handler in handlers.items():
             server.feature(method)(partial(handler))  # pygls marks what it registers; a method takes no mark
@@ -109,6 +111,11 @@ class Connection:
 
     def _code_lens(self, params: types.CodeLensParams) -> list[types.CodeLens]:
         return self._live.code_lenses(params.text_document.uri)
+
+    async def _text_document_content(
+        self, params: types.TextDocumentContentParams
+    ) -> types.TextDocumentContentResult:
+        return types.TextDocumentContentResult(text=await self._live.virtual.text(params.uri))
 
 
 def _change(change: types.TextDocumentContentChangeEvent) -> JsonObject:

@@ -23,7 +23,6 @@ from dsh_lsp.compose import (
     Session,
     Settings,
     Stored,
-    build_adapter,
     new_log,
     open_session,
     resume_log,
@@ -33,6 +32,7 @@ from dsh_lsp.compose import (
 from dsh_lsp.errors import SessionError, failure_of
 from dsh_lsp.events import LogEvent, SessionTitle, TurnEnd
 from dsh_lsp.llm.adapter import Llm
+from dsh_lsp.lsp.answers import Answers
 from dsh_lsp.lsp.approvals import ApprovalDesk
 from dsh_lsp.lsp.documents import Documents
 from dsh_lsp.lsp.editor import Editor
@@ -42,6 +42,7 @@ from dsh_lsp.lsp.questions import QuestionDesk
 from dsh_lsp.lsp.review import Reviews
 from dsh_lsp.lsp.workspace import EditorWorkspace
 from dsh_lsp.plugin_host import PluginReport
+from dsh_lsp.providers import build_models
 from dsh_lsp.session.catalog import Catalog
 from dsh_lsp.session.export import to_jsonl, to_markdown
 from dsh_lsp.session.fork import fork_events
@@ -211,6 +212,8 @@ class Sessions:
         async with anyio.create_task_group() as closing:
             for live in self.all():
                 closing.start_soon(self._close, live)
+        if self._llm is not None:
+            await self._llm.aclose()
 
     async def _close(self, live: LiveSession) -> None:
         await live.session.agent.dispose(grace_s=DISPOSE_GRACE_S)
@@ -285,6 +288,7 @@ class Sessions:
         for changed in (reviews.changed, approvals.changed, questions.changed):
             changed.listen(lambda _: feed.touch_status())
         if profile.dsh is None:  # a client of ours shows a failed turn where it shows the turn
+            session.log.appended.listen(Answers(self._editor).add)
             hooks.error.listen(lambda failed: self._editor.warn(f"DSH: {failure_of(failed.error).message}"))
         self._tell_of_plugins(session.plugins.report())
         session.plugins.reported.listen(self._tell_of_plugins)
@@ -308,9 +312,9 @@ class Sessions:
 
     def _models(self) -> Llm:
         if self._llm is None:
-            llm = Llm()
-            llm.register(build_adapter(self._settings.model))
-            self._llm = llm
+            self._llm = build_models(self._settings.model)
+            self._llm.adapter(self._settings.model.provider)  # what is wrong with the settings is told now
+            self._tasks.start_soon(self._llm.warm, self._settings.model.provider)
         return self._llm
 
 

@@ -70,7 +70,8 @@ class WholeFiles:
             ToolError: nothing was done.
         """
         document = self._documents.at(prepared.path)
-        if document is not None and await anyio.to_thread.run_sync(text_on_disk, prepared.path) != document.text:
+        saved = await anyio.to_thread.run_sync(text_on_disk, prepared.path) if document is not None else None
+        if document is not None and not self._documents.is_saved(document.text, saved):
             raise ToolError("the editor holds text of it that is not saved", code="DIRTY")
         if prepared.new_path is not None and self._documents.at(prepared.new_path) is not None:
             raise ToolError("the new name is open in the editor", code="EXISTS")
@@ -81,12 +82,12 @@ class WholeFiles:
             return copy, "landed"
         if isinstance(prepared.change, FileDelete):
             await anyio.to_thread.run_sync(check_unchanged, prepared.path, prepared.change.data, prepared.change.path)
-        applied = await self._editor.apply_edit(LABEL, {"documentChanges": [operation]})
+        reply = await self._editor.apply_edit(LABEL, {"documentChanges": [operation]})
         for pause_s in LOOK_S:
             await anyio.sleep(pause_s)
             if await anyio.to_thread.run_sync(is_done, prepared):
                 return copy, "landed"
-        if not applied:
+        if reply != "applied":
             raise ToolError("the editor did not do it and gave no reason", code="REFUSED")
         return copy, "unconfirmed"
 

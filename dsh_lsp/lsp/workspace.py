@@ -56,7 +56,7 @@ class EditorWorkspace:
             path=name,
             rope=rope,
             version=version,
-            dirty=saved != str(rope),
+            dirty=not self._documents.is_saved(str(rope), saved),
             unconfirmed=self._reviews.is_unconfirmed(document.key),
         )
 
@@ -84,7 +84,12 @@ class EditorWorkspace:
     def open_documents(self) -> list[OpenDocument]:
         """The documents of the workspace that the editor holds."""
         return [
-            OpenDocument(path=shown(self.root, real), uri=document.uri, text=document.text)
+            OpenDocument(
+                path=shown(self.root, real),
+                uri=document.uri,
+                text=document.text,
+                line_ends_apart=self._documents.line_ends_apart,
+            )
             for document in self._documents
             if (real := path_of(document.uri)) is not None and is_inside(self.root, real)
         ]

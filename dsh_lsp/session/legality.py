@@ -32,6 +32,7 @@ from dsh_lsp.events import (
     TurnStart,
 )
 from dsh_lsp.messages import ToolResultBlock
+from dsh_lsp.upkeep import RetryPlanned, RetryStarted
 
 
 @dataclass(slots=True)
@@ -129,6 +130,8 @@ RULES: dict[type[EventData], Rule] = {
     ApprovalAsked: _in_turn,
     QuestionAsked: _in_turn,
     TodoWritten: _in_turn,
+    RetryPlanned: _in_step,
+    RetryStarted: _in_step,
 }  # an event that is not here may come at any time
 
 

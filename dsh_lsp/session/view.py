@@ -67,6 +67,7 @@ from dsh_lsp.session.view_items import (
     Usage,
     Waiting,
 )
+from dsh_lsp.upkeep import RetryPlanned, RetryStarted
 from dsh_lsp.wire import JsonObject, Wire, decode
 
 I = TypeVar("I", Said, ToolView, ReviewView, ApprovalView, QuestionView, FailureView)  # noqa: E741 - an item
@@ -88,21 +89,23 @@ class SessionView(Wire):
 
     @property
     def state(self) -> Literal["idle", "running", "waiting"]:
-        """What the session does; `waiting` is for a person."""
+        """What the session does; `waiting` is for a person, or for the next try of a model call."""
         if not self.turns or self.turns[-1].ended is not None:
             return "idle"
         return "waiting" if self.waiting_for is not None else "running"
 
     @property
-    def waiting_for(self) -> Literal["approval", "question", "review"] | None:
-        """What a person must decide before the turn goes on."""
+    def waiting_for(self) -> Literal["approval", "question", "review", "retry"] | None:
+        """What a person must decide before the turn goes on, or the next try, which comes by itself."""
         items = self.turns[-1].items if self.turns and self.turns[-1].ended is None else []
         if any(isinstance(item, ApprovalView) and item.outcome is None for item in items):
             return "approval"
         if any(isinstance(item, QuestionView) and not item.closed for item in items):
             return "question"
         reviews = (item for item in items if isinstance(item, ReviewView))
-        return "review" if any(hunk.outcome is None for review in reviews for hunk in review.hunks) else None
+        if any(hunk.outcome is None for review in reviews for hunk in review.hunks):
+            return "review"
+        return "retry" if any(isinstance(item, FailureView) and item.waits for item in items) else None
 
     def add(self, event: LogEvent) -> None:
         """Take one more event of the log."""
@@ -141,6 +144,8 @@ class SessionView(Wire):
                 self._answer(answer)
             case AssistantAttempt() as attempt:
                 self._fail(attempt)
+            case RetryPlanned() | RetryStarted():
+                self._retry(data)
             case ToolCall() as call:
                 self._start(call, card)
             case ToolResult() as result:
@@ -189,6 +194,9 @@ class SessionView(Wire):
     def _end(self, reason: TurnEndReason) -> None:
         turn = self._turn
         turn.ended = reason.kind
+        for item in turn.items:
+            if isinstance(item, FailureView):
+                item.waits = False
         if isinstance(reason, EndedByError):
             turn.message = reason.error.message
         elif isinstance(reason, EndedByAbort):
@@ -242,6 +250,14 @@ class SessionView(Wire):
             self._turn.items.append(
                 FailureView(step=attempt.step, attempt=attempt.attempt, code=failure.code, message=failure.message)
             )
+
+    def _retry(self, data: RetryPlanned | RetryStarted) -> None:
+        failed = self._find(FailureView, lambda item: item.step == data.step)
+        if failed is None:
+            return
+        if isinstance(data, RetryPlanned):
+            failed.retry, failed.max_retries, failed.delay_ms = data.retry, data.max_retries, data.delay_ms
+        failed.waits = isinstance(data, RetryPlanned)
 
     # -- tools -----------------------------------------------------------------------------------------------
 

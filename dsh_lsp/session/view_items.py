@@ -119,12 +119,19 @@ class QuestionView(Wire):
 
 @dataclass(slots=True, kw_only=True)
 class FailureView(Wire):
-    """A model call that gave no message; another attempt may follow."""
+    """A model call that gave no message, and what it had streamed is void; `retry` says that another try follows.
+
+    It begins `delay_ms` after the failure; `waits` until then.
+    """
 
     step: int
     attempt: int
     code: str
     message: str
+    retry: int | None = None
+    max_retries: int | None = None
+    delay_ms: int | None = None
+    waits: bool = False
     kind: Literal["failure"] = "failure"
 
 

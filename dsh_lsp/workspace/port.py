@@ -80,11 +80,15 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenDocument:
-    """A document that the editor holds; `path` is relative to the workspace's root where it lies inside."""
+    r"""A document that the editor holds; `path` is relative to the workspace's root where it lies inside.
+
+    `line_ends_apart`: its text has `\n` for every line end of the file.
+    """
 
     path: str
     uri: str
     text: str
+    line_ends_apart: bool = False
 
 
 class Workspace(Protocol):

@@ -86,3 +86,13 @@ def occurrences(text: str, piece: str) -> Iterator[int]:
     while at != -1:
         yield at
         at = text.find(piece, at + 1) if piece else -1
+
+
+def is_saved(held: str, saved: str | None, *, line_ends_apart: bool = False) -> bool:
+    r"""Whether a file holds the text that an editor holds.
+
+    An editor that keeps line ends apart from the text, as Emacs does, tells of `\n` alone.
+    """
+    if held == saved or saved is None or not line_ends_apart or "\r" in held:
+        return held == saved
+    return held.count("\n") == saved.count("\r\n") and held == saved.replace("\r\n", "\n")

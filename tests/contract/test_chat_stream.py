@@ -13,21 +13,13 @@ import pytest
 
 from dsh_lsp.abort import Aborted, AbortSignal, Cause
 from dsh_lsp.llm.adapter import ModelRequest
-from dsh_lsp.llm.assemble import BlockAssembler
-from dsh_lsp.llm.deepseek import DeepSeekAdapter, DeepSeekSettings
+from dsh_lsp.llm.http_adapter import HttpAdapter
 from dsh_lsp.messages import (
-    BlockEnd,
-    BlockStart,
     CallConfig,
     Chunk,
-    Finish,
-    ReasoningBlock,
-    TextBlock,
     TextDelta,
-    ToolCallBlock,
-    ToolSpec,
-    UsageChunk,
 )
+from tests.support.adapters import ADAPTERS, KEY
 from tests.support.model_server import (
     FakeModelServer,
     Gate,
@@ -40,9 +32,9 @@ from tests.support.model_server import (
     refusal,
     until,
 )
-from tests.support.wire_vectors import TOOL_NAMES, VECTORS, Vector
+from tests.support.reading import assert_reads, finish_of
+from tests.support.wire_vectors import TOOLS, VECTORS, Vector
 
-KEY = "sk-very-secret-0123456789"
 USER = Cause(kind="user")
 
 
@@ -53,90 +45,59 @@ def server() -> Iterator[FakeModelServer]:
 
 
 @pytest.fixture
-async def adapter(server: FakeModelServer) -> AsyncIterator[DeepSeekAdapter]:
+async def adapter(server: FakeModelServer) -> AsyncIterator[HttpAdapter]:
     opened = adapter_for(server.url)
     yield opened
     await opened.aclose()
 
 
-def adapter_for(url: str, **settings: Any) -> DeepSeekAdapter:
-    return DeepSeekAdapter(DeepSeekSettings(base_url=url, **settings), environ={"DEEPSEEK_API_KEY": KEY})
+def adapter_for(url: str, name: str = "deepseek", **settings: Any) -> HttpAdapter:
+    return ADAPTERS[name](url, **settings)
 
 
-async def collect(adapter: DeepSeekAdapter, signal: AbortSignal | None = None) -> list[Chunk]:
+async def collect(adapter: HttpAdapter, signal: AbortSignal | None = None) -> list[Chunk]:
     prepared = adapter.prepare(CallConfig(provider="deepseek", model="deepseek-flash"))
     request = ModelRequest(
         config=prepared.config,
         messages=(),
         session_id="s",
         signal=signal or AbortSignal(),
-        tools=tuple(ToolSpec(name=name, description="", parameters={}) for name in TOOL_NAMES),
+        tools=TOOLS,
     )
     return [piece async for piece in prepared.stream(request)]
 
 
-def finish_of(chunks: list[Chunk]) -> Finish:
-    finish = chunks[-1]
-    assert isinstance(finish, Finish)
-    return finish
-
-
-async def failure_text(adapter: DeepSeekAdapter) -> tuple[str, str]:
+async def failure_text(adapter: HttpAdapter) -> tuple[str, str]:
     failure = finish_of(await collect(adapter)).failure
     assert failure is not None
     assert KEY not in repr(failure)
     return failure.code, failure.message
 
 
-def assert_obeys_the_contract(chunks: list[Chunk]) -> None:
-    assert sum(isinstance(item, Finish) for item in chunks) == 1
-    assert sum(isinstance(item, UsageChunk) for item in chunks) <= 1
-    started = [item.index for item in chunks if isinstance(item, BlockStart)]
-    ended = [item.index for item in chunks if isinstance(item, BlockEnd)]
-    assert len(set(started)) == len(started)
-    finish = finish_of(chunks)
-    assert (finish.failure is not None) == (finish.reason == "error")
-    assert sorted(ended) == ([] if finish.reason == "error" else sorted(started))
+def readers(vector: Vector) -> tuple[str, ...]:
+    """The adapters that a vector is for."""
+    return ("deepseek", "tags") if vector.by is None else (vector.by,)
 
 
-@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.id)
-async def test_wire_quirk(vector: Vector, server: FakeModelServer, adapter: DeepSeekAdapter) -> None:
+def test_every_quirk_has_a_vector() -> None:
+    assert {int(vector.id[:2]) for vector in VECTORS} == set(range(1, 51))
+    assert len({vector.id for vector in VECTORS}) == len(VECTORS)
+
+
+@pytest.mark.parametrize(
+    ("vector", "name"),
+    [pytest.param(v, name, id=f"{v.id}-{name.replace(' ', '-')}") for v in VECTORS for name in readers(v)],
+)
+async def test_wire_quirk(vector: Vector, name: str, server: FakeModelServer) -> None:
+    adapter = adapter_for(server.url, name)
     reply = raw(*vector.packets, content_type=vector.content_type, cut=vector.cut)
     server.script(reply, reply)  # twice: an empty stream is asked for again
     chunks = await collect(adapter)
-    assert_obeys_the_contract(chunks)
-    assembler = BlockAssembler()
-    for item in chunks:
-        assembler.push(item)
-    blocks = assembler.blocks()
-    finish = finish_of(chunks)
-    assert finish.reason == vector.finish
-    assert (finish.failure.code if finish.failure else None) == vector.error
-    assert "".join(block.text for block in blocks if isinstance(block, TextBlock)) == vector.text
-    assert "".join(block.text for block in blocks if isinstance(block, ReasoningBlock)) == vector.reasoning
-    if vector.error is None:
-        calls = [block for block in blocks if isinstance(block, ToolCallBlock)]
-        assert tuple((call.name, arguments_of(call)) for call in calls) == vector.calls
-        assert len({call.id for call in calls}) == len(calls)
-        assert all(call.id for call in calls)
-    if vector.usage is not None:
-        assert assembler.usage is not None
-        assert (assembler.usage.input_tokens, assembler.usage.output_tokens) == vector.usage
-    for item in chunks:
-        repr(item).encode()  # no half of an emoji is left
+    await adapter.aclose()
+    assert_reads(vector, chunks)
 
 
-def arguments_of(call: ToolCallBlock) -> dict[str, Any] | None:
-    try:
-        value = json.loads(call.arguments)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
-
-
-async def test_a_stream_cut_at_any_byte_gives_the_same_chunks(
-    server: FakeModelServer, adapter: DeepSeekAdapter
-) -> None:
+async def test_a_stream_cut_at_any_byte_gives_the_same_chunks(server: FakeModelServer, adapter: HttpAdapter) -> None:
     whole = b"".join(
         (
             event(chunk({"reasoning_content": "é"})),
@@ -154,7 +115,7 @@ async def test_a_stream_cut_at_any_byte_gives_the_same_chunks(
         assert await collect(adapter) == expected
 
 
-async def test_text_is_shown_before_the_stream_has_ended(server: FakeModelServer, adapter: DeepSeekAdapter) -> None:
+async def test_text_is_shown_before_the_stream_has_ended(server: FakeModelServer, adapter: HttpAdapter) -> None:
     gate = Gate()
     reply = answer("Hello")
     server.script(Reply(packets=(*reply.packets[:2], gate, *reply.packets[2:])))
@@ -169,7 +130,7 @@ async def test_text_is_shown_before_the_stream_has_ended(server: FakeModelServer
     assert finish_of(seen).reason == "stop"
 
 
-async def test_cancelling_tears_the_connection(server: FakeModelServer, adapter: DeepSeekAdapter) -> None:
+async def test_cancelling_tears_the_connection(server: FakeModelServer, adapter: HttpAdapter) -> None:
     gate = Gate()
     server.script(answer("Hello").before(event(chunk({"content": "x"})), gate))
     signal = AbortSignal()
@@ -188,7 +149,7 @@ async def test_cancelling_tears_the_connection(server: FakeModelServer, adapter:
 
 
 async def test_a_stream_left_by_its_reader_tears_the_connection(
-    server: FakeModelServer, adapter: DeepSeekAdapter
+    server: FakeModelServer, adapter: HttpAdapter
 ) -> None:
     server.script(answer("Hello").before(event(chunk({"content": "x"})), Gate()))
     prepared = adapter.prepare(CallConfig(provider="deepseek", model="m"))
@@ -198,7 +159,7 @@ async def test_a_stream_left_by_its_reader_tears_the_connection(
     await until(lambda: server.requests[0].torn, 2.0)
 
 
-async def test_a_signal_that_has_fired_sends_nothing(server: FakeModelServer, adapter: DeepSeekAdapter) -> None:
+async def test_a_signal_that_has_fired_sends_nothing(server: FakeModelServer, adapter: HttpAdapter) -> None:
     signal = AbortSignal()
     signal.abort(USER)
     with pytest.raises(Aborted):
@@ -206,14 +167,14 @@ async def test_a_signal_that_has_fired_sends_nothing(server: FakeModelServer, ad
     assert server.requests == []
 
 
-async def test_calls_share_one_connection(server: FakeModelServer, adapter: DeepSeekAdapter) -> None:
+async def test_calls_share_one_connection(server: FakeModelServer, adapter: HttpAdapter) -> None:
     server.script(answer("one"), answer("two"))
     await collect(adapter)
     await collect(adapter)
     assert server.connections == 1
 
 
-async def test_a_request_says_who_asks_and_for_whom(server: FakeModelServer, adapter: DeepSeekAdapter) -> None:
+async def test_a_request_says_who_asks_and_for_whom(server: FakeModelServer, adapter: HttpAdapter) -> None:
     server.script(answer("hi"))
     await collect(adapter)
     (request,) = server.requests
@@ -244,7 +205,7 @@ OVERFLOW = "This model's maximum context length is 10 tokens. However, you reque
     ],
 )
 async def test_a_refused_request_becomes_a_failure_without_the_key(
-    status: int, body: Any, code: str, server: FakeModelServer, adapter: DeepSeekAdapter
+    status: int, body: Any, code: str, server: FakeModelServer, adapter: HttpAdapter
 ) -> None:
     server.script(refusal(status, body, headers={"Retry-After": "1.5", "X-Request-Id": f"r-{KEY}"}))
     failure = finish_of(await collect(adapter)).failure
@@ -254,20 +215,18 @@ async def test_a_refused_request_becomes_a_failure_without_the_key(
     assert failure.request_id == "r-[key]"
 
 
-async def test_an_auth_failure_names_the_variable(server: FakeModelServer, adapter: DeepSeekAdapter) -> None:
+async def test_an_auth_failure_names_the_variable(server: FakeModelServer, adapter: HttpAdapter) -> None:
     server.script(refusal(401))
     assert "DEEPSEEK_API_KEY" in (await failure_text(adapter))[1]
 
 
-async def test_an_error_inside_a_stream_does_not_hold_the_key(
-    server: FakeModelServer, adapter: DeepSeekAdapter
-) -> None:
+async def test_an_error_inside_a_stream_does_not_hold_the_key(server: FakeModelServer, adapter: HttpAdapter) -> None:
     server.script(raw(event({"error": {"message": f"Bearer {KEY} is bad", "code": 401}})))
     assert (await failure_text(adapter))[0] == "AUTH"
 
 
 async def test_nobody_listening_is_told_with_the_host_and_what_to_check(
-    server: FakeModelServer, adapter: DeepSeekAdapter
+    server: FakeModelServer, adapter: HttpAdapter
 ) -> None:
     server.stop()
     code, message = await failure_text(adapter)
@@ -291,7 +250,7 @@ async def test_comments_alone_are_a_timeout_in_the_end(server: FakeModelServer) 
 
 
 async def test_an_empty_stream_is_asked_for_again_to_learn_the_error(
-    server: FakeModelServer, adapter: DeepSeekAdapter
+    server: FakeModelServer, adapter: HttpAdapter
 ) -> None:
     server.script(raw(), refusal(400, {"error": {"code": "context_length_exceeded"}}))
     assert (await failure_text(adapter))[0] == "CONTEXT_WINDOW_EXCEEDED"
@@ -299,7 +258,7 @@ async def test_an_empty_stream_is_asked_for_again_to_learn_the_error(
     assert "stream_options" not in server.requests[1].body
 
 
-async def test_the_answer_to_the_second_asking_counts(server: FakeModelServer, adapter: DeepSeekAdapter) -> None:
+async def test_the_answer_to_the_second_asking_counts(server: FakeModelServer, adapter: HttpAdapter) -> None:
     body = {"choices": [{"message": {"content": "here"}, "finish_reason": "stop"}]}
     server.script(raw(), raw(json.dumps(body).encode(), content_type="application/json"))
     chunks = await collect(adapter)

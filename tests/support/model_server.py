@@ -157,16 +157,17 @@ async def until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
 
 
 class FakeModelServer:
-    """Serves `POST …/chat/completions` on 127.0.0.1 while the context is open, with `with` or `async with`.
+    """Serves `POST …/chat/completions` and `…/messages` on 127.0.0.1 while the context is open.
 
-    `requests` are those received, in order; `connections` counts the sockets. `stop()` refuses new connections, as
-    a server that is down.
+    What is asked for by GET is found in `documents`, by the end of its path, each time the same. `requests` are those
+    received, in order; `connections` counts the sockets. `stop()` refuses new connections, as a server that is down.
     """
 
     def __init__(self, *replies: ScriptedReply) -> None:
         self.requests: list[Request] = []
         self.port = 0
         self.connections = 0
+        self.documents: dict[str, Reply] = {}
         self._replies: deque[ScriptedReply] = deque(replies)
         self._thread = threading.Thread(
             target=lambda: asyncio.run(self._serve()), name="fake-model-server", daemon=True
@@ -276,7 +277,11 @@ class FakeModelServer:
         return not reply.cut
 
     def _next_reply(self, request: Request) -> Reply:
-        if request.method != "POST" or not request.path.endswith("/chat/completions"):
+        path = request.path.partition("?")[0]
+        found = (reply for end, reply in self.documents.items() if request.method == "GET" and path.endswith(end))
+        if (document := next(found, None)) is not None:
+            return document
+        if request.method != "POST" or not path.endswith(("/chat/completions", "/messages")):
             return refusal(404, {"error": {"message": f"nothing at {request.method} {request.path}"}})
         if not self._replies:
             message = f"the fake model server has no reply for request {len(self.requests)}"

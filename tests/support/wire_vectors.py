@@ -1,6 +1,7 @@
 """Wire vectors: the very bytes that model servers send, each with what a good client makes of them.
 
-Rules: an id begins with the number of its quirk: 01-21 bytes and framing, 22-34 events, 35-49 tool calls.
+Rules: an id begins with the number of its quirk: 01-21 bytes and framing, 22-34 events, 35-50 tool calls. A vector
+with `by` is for that adapter of `tests/support/adapters.py` alone.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from dsh_lsp.messages import ToolSpec
 from tests.support.model_server import EVENT_STREAM
 
 
@@ -26,9 +28,15 @@ class Vector:
     finish: str = "error"
     error: str | None = None
     usage: tuple[int, int] | None = None
+    by: str | None = None
 
 
-TOOL_NAMES = ("f", "g", "bash", "read_file", "edit_existing_file")
+_NUMBER = {"properties": {"x": {"type": "integer"}, "y": {"type": "integer"}}}
+_TEXT = {"properties": {"path": {"type": "string"}, "command": {"type": "string"}}}
+TOOLS = tuple(
+    ToolSpec(name=name, description="", parameters=_NUMBER if len(name) == 1 else _TEXT)
+    for name in ("f", "g", "bash", "read_file", "edit_existing_file")
+)
 HELLO = "Hello \u4f60"
 
 
@@ -221,6 +229,12 @@ EVENTS = (
         usage=(7, 2),
     ),
     _hello(
+        "24-usage-in-the-choice",
+        _events(A, B, _json({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "usage": USED}]})),
+        usage=(7, 2),
+    ),
+    _hello("24-no-usage", _events(A, B, STOP)),
+    _hello(
         "25-nulls",
         _events(
             _chunk(
@@ -257,6 +271,19 @@ EVENTS = (
         _events(_chunk({"reasoning": "why", "reasoning_content": "why"}), A, B, STOP),
         reasoning="why",
     ),
+    _hello("29-reasoning-text", _events(_chunk({"reasoning_text": "why"}), A, B, STOP), reasoning="why"),
+    _hello(
+        "29-reasoning-details",
+        _events(_chunk({"reasoning_details": [{"type": "reasoning.text", "text": "why"}]}), A, B, STOP),
+        reasoning="why",
+    ),
+    _hello(
+        "29-no-tags-beside-the-field",
+        _events(_chunk({"reasoning": "why"}), _chunk({"content": f"<think>{HELLO}"}), STOP),
+        reasoning="why",
+        text=f"<think>{HELLO}",
+        by="tags",
+    ),
     _v("29-reasoning-only", _events(_chunk({"reasoning_content": "why"}), STOP), reasoning="why", finish="stop"),
     _v(
         "31-stop-with-call",
@@ -271,6 +298,13 @@ EVENTS = (
         finish="tool-calls",
     ),
     _hello("32-tool-finish-without-call", _events(A, B, _chunk({}, "tool_calls"))),
+    _v(
+        "31-any-word-with-call",
+        _events(_called(_call("f", '{"x":1}')), _chunk({}, "eos")),
+        calls=(("f", {"x": 1}),),
+        finish="tool-calls",
+    ),
+    _hello("31-any-word", _events(A, B, _chunk({}, "end"))),
     _v("32-nothing", _events(_chunk({}, "tool_calls")), error="EMPTY_RESPONSE"),
     _v(
         "33-length-in-call",
@@ -283,6 +317,39 @@ EVENTS = (
     _v("34-filter", _events(A, _chunk({}, "content_filter")), text="He", finish="refusal"),
     _v("34-refusal-field", _events(_chunk({"refusal": "no"}), STOP), text="no", finish="refusal"),
     _v("34-no-resource", _events(A, _chunk({}, "insufficient_system_resource")), text="He", error="SERVER"),
+)
+
+
+def _tags(name: str, *pieces: str, **want: Any) -> Vector:
+    data = _events(*(_chunk({"content": piece}) for piece in pieces), STOP)
+    return _v(name, data, **{"finish": "stop", "by": "tags", **want})
+
+
+TAGS = (
+    _tags("30-tags-in-pieces", "<th", "ink>why</thi", f"nk>\n\n{HELLO}", text=HELLO, reasoning="why"),
+    _tags("30-tags-after-space", f"\n<think>why</think>{HELLO}", text=HELLO, reasoning="why"),
+    _tags("30-less-than", "a <", " b <think> c", text="a < b <think> c"),
+    _tags("30-begins-like-a-tag", "<th", "ere>", text="<there>"),
+    _tags("30-close-tag-only", "why\n</th", "ink>\n", HELLO, text=HELLO, reasoning="why"),
+    _tags("30-close-tag-in-words", "use </think> to end", text="use </think> to end"),
+    _tags("30-never-closed", "<think>", HELLO, text=HELLO),
+    _v(
+        "30-never-closed-before-a-call",
+        _events(_chunk({"content": "<think>why"}), _called(_call("f", '{"x":1}')), STOP),
+        reasoning="why",
+        calls=(("f", {"x": 1}),),
+        finish="tool-calls",
+        by="tags",
+    ),
+    _tags("30-empty-tag", f"<think/>{HELLO}", text=HELLO),
+    _tags("30-empty-tags", f"<think>\n\n</think>\n\n{HELLO}", text=HELLO, reasoning="\n\n"),
+    _v(
+        "30-off",
+        _events(_chunk({"content": "<think>why</think>so"}), STOP),
+        text="<think>why</think>so",
+        finish="stop",
+        by="deepseek",
+    ),
 )
 
 _TWO = (("f", {"x": 1}), ("g", {"y": 2}))
@@ -375,4 +442,78 @@ CALLS = (
     _calls("49-other-case", _called(_call("Read_File", '{"x":1}')), calls=(("read_file", {"x": 1}),)),
 )
 
-VECTORS = (*FRAMING, *EVENTS, *CALLS)
+
+def _written(name: str, content: str, /, *, by: str = "text calls", **want: Any) -> Vector:
+    """A text in pieces of seven characters."""
+    pieces = (_chunk({"content": content[at : at + 7]}) for at in range(0, len(content), 7))
+    return _v(name, _events(*pieces, STOP), by=by, **want)
+
+
+def _read(name: str, content: str, /, *, path: str = "a", **want: Any) -> Vector:
+    return _written(name, content, **{"calls": (("read_file", {"path": path}),), "finish": "tool-calls", **want})
+
+
+def _said(name: str, content: str, **want: Any) -> Vector:
+    return _written(name, content, text=content, finish="stop", **want)
+
+
+_DSML = "\uff5cDSML\uff5c"
+_JSON_CALL = '{"name": "read_file", "arguments": {"path": "a"}}'
+_HERMES = f"<tool_call>\n{_JSON_CALL}\n</tool_call>"
+_INVOKE = (
+    f'<{_DSML}invoke name="read_file">\n<{_DSML}parameter name="path" string="true">a</{_DSML}parameter>\n'
+    f"</{_DSML}invoke>"
+)
+_R1 = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+
+TEXT_CALLS = (
+    _read("50-hermes", _HERMES),
+    _read("50-hermes-after-words", f"Let me look.\n{_HERMES}", text="Let me look.\n"),
+    _read("50-hermes-without-end", f"<tool_call>{_JSON_CALL}"),
+    _written(
+        "50-hermes-twice", _HERMES + "\n" + _HERMES, calls=(("read_file", {"path": "a"}),) * 2, finish="tool-calls"
+    ),
+    _read(
+        "50-qwen-coder",
+        "<tool_call>\n<function=read_file>\n<parameter=path>\na\n</parameter>\n</function>\n</tool_call>",
+    ),
+    _written(
+        "50-qwen-coder-number",
+        "<tool_call>\n<function=f>\n<parameter=x>\n1\n</parameter>\n</function>\n</tool_call>",
+        calls=(("f", {"x": 1}),),
+        finish="tool-calls",
+    ),
+    _read("50-dsml", f"Ok.\n\n<{_DSML}tool_calls>\n{_INVOKE}\n</{_DSML}tool_calls>", text="Ok.\n\n"),
+    _read("50-dsml-older", f"<{_DSML}function_calls>\n{_INVOKE}\n</{_DSML}function_calls>"),
+    _read("50-dsml-ascii", _INVOKE.replace("\uff5c", "|")),
+    _read("50-dsml-bare", _INVOKE),
+    _read("50-dsml-without-end", f"<{_DSML}tool_calls>\n{_INVOKE}"),
+    _read("50-deepseek-v3", _R1.format('read_file<｜tool▁sep｜>{"path": "a"}')),
+    _read("50-deepseek-r1", _R1.format('function<｜tool▁sep｜>read_file\n```json\n{"path": "a"}\n```')),
+    _read("50-fenced", f"```json\n{_JSON_CALL}\n```"),
+    _written(
+        "50-fenced-several",
+        f"```json\n{_JSON_CALL} {_JSON_CALL}\n```",
+        calls=(("read_file", {"path": "a"}),) * 2,
+        finish="tool-calls",
+    ),
+    _read("50-bare-json", _JSON_CALL),
+    _said("50-json-that-is-no-call", '{"name": "a", "version": "1"}'),
+    _said("50-fence-with-words", f"```json\n{_JSON_CALL}\n```\nis a call."),
+    _said("50-unknown-name", 'Send <tool_call>{"name": "nope", "arguments": {}}</tool_call> like so'),
+    _said("50-in-a-fence", f"Like this:\n```\n{_HERMES}\n```\n"),
+    _said("50-half-a-call", '<tool_call>{"name": "read_file", "arguments": {"path": "a'),
+    _said("50-less-than", "a <t or <too long"),
+    _said("50-off", _HERMES, by="tags"),
+    _said("50-off-officially", _INVOKE, by="deepseek"),
+    _v(
+        "50-own-form-wins",
+        _events(_chunk({"content": _HERMES}), _called(_call("f", '{"x":1}')), STOP),
+        text=_HERMES,
+        calls=(("f", {"x": 1}),),
+        finish="tool-calls",
+        by="text calls",
+    ),
+)
+
+VECTORS = (*FRAMING, *EVENTS, *TAGS, *CALLS, *TEXT_CALLS)

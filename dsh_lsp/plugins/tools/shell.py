@@ -20,6 +20,7 @@ from dsh_lsp.wire import JsonObject
 from dsh_lsp.workspace.disk import read_file
 from dsh_lsp.workspace.port import OpenDocument, Workspace
 from dsh_lsp.workspace.survey import Difference, compare, survey
+from dsh_lsp.workspace.text import is_saved
 
 MAX_NAMES: Final = 20
 
@@ -123,9 +124,10 @@ async def unsaved_documents(workspace: Workspace) -> list[OpenDocument]:
 
 def _is_saved(workspace: Workspace, document: OpenDocument) -> bool:
     try:
-        return read_file(workspace.root / document.path, document.path).text == document.text
+        saved = read_file(workspace.root / document.path, document.path).text
     except ToolError:
         return False
+    return is_saved(document.text, saved, line_ends_apart=document.line_ends_apart)
 
 
 def ending(finished: Finished, limit_s: float) -> str:

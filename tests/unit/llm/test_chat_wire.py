@@ -6,7 +6,9 @@ from typing import Any
 
 from dsh_lsp.abort import AbortSignal
 from dsh_lsp.llm.adapter import ModelRequest
-from dsh_lsp.llm.chat_wire import ChatDecoder, dump_body, encode_request, read_usage
+from dsh_lsp.llm.chat_decoder import ChatDecoder, read_usage
+from dsh_lsp.llm.chat_wire import Histories, dump_body, encode_request
+from dsh_lsp.llm.deepseek import DIALECT
 from dsh_lsp.messages import (
     AssistantMessage,
     BlockEnd,
@@ -30,6 +32,7 @@ from dsh_lsp.messages import (
     UserSource,
 )
 
+TOOL = ToolSpec(name="f", description="d", parameters={"type": "object"})
 MODEL = ModelSource(provider="deepseek", model="m")
 CONFIG = CallConfig(provider="deepseek", model="m", max_tokens=9)
 
@@ -49,12 +52,11 @@ def assistant(*blocks: TextBlock | ReasoningBlock | ToolCallBlock) -> AssistantM
 
 def body_of(*messages: Message, effort: str | None = "high", **fields: Any) -> dict[str, Any]:
     request = ModelRequest(config=CONFIG, messages=messages, session_id="s", signal=AbortSignal(), **fields)
-    return encode_request(request, effort=effort)
+    return encode_request(request, DIALECT, histories=Histories(), effort=effort)
 
 
 def test_a_whole_request_has_this_body() -> None:
-    tool = ToolSpec(name="f", description="d", parameters={"type": "object"})
-    body = body_of(user("hi"), system="be good", tools=(tool,))
+    body = body_of(user("hi"), system="be good", tools=(TOOL,))
     assert body == {
         "model": "m",
         "messages": [{"role": "system", "content": "be good"}, {"role": "user", "content": "hi"}],
@@ -70,7 +72,7 @@ def test_a_whole_request_has_this_body() -> None:
 
 
 def test_without_thinking_no_effort_and_no_reasoning_are_sent() -> None:
-    body = body_of(assistant(ReasoningBlock(text="why"), TextBlock(text="so")), effort=None)
+    body = body_of(assistant(ReasoningBlock(text="why"), TextBlock(text="so")), effort="off")
     assert body["thinking"] == {"type": "disabled"}
     assert "reasoning_effort" not in body
     assert body["messages"] == [{"role": "assistant", "content": "so"}]
@@ -122,7 +124,7 @@ def test_half_an_emoji_is_not_sent() -> None:
 
 
 def decoded(*deltas: dict[str, Any], finish: str | None = "stop") -> list[Chunk]:
-    decoder = ChatDecoder(tool_names=("f",), new_id=iter(["new-1", "new-2"]).__next__)
+    decoder = ChatDecoder(tools=(TOOL,), new_id=iter(["new-1", "new-2"]).__next__)
     events: list[dict[str, Any]] = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
     events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}], "model": "m-1"})
     return [chunk for event in events for chunk in decoder.feed(event)] + list(decoder.end(done=True))
@@ -140,7 +142,7 @@ def test_blocks_end_when_the_stream_ends_and_in_order() -> None:
         BlockEnd(index=0, block=ReasoningBlock(text="r")),
         BlockEnd(index=1, block=TextBlock(text="t")),
         BlockEnd(index=2, block=ToolCallBlock(id="new-1", name="f", arguments="{}")),
-        Finish(reason="tool-calls", replay_state={"model": "m-1"}),
+        Finish(reason="tool-calls", replay_state={"model": "m-1", "reasoningField": "reasoning_content"}),
     ]
 
 

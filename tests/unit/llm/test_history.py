@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsh_lsp.abort import AbortSignal
-from dsh_lsp.llm import chat_wire
 from dsh_lsp.llm.adapter import ModelRequest
-from dsh_lsp.llm.chat_wire import dump_body, encode_request
+from dsh_lsp.llm.chat_wire import Histories, dump_body, encode_request
+from dsh_lsp.llm.deepseek import DIALECT
 from dsh_lsp.llm.surrogates import mend_surrogates
 from dsh_lsp.messages import (
     AssistantMessage,
@@ -61,7 +60,7 @@ class Change:
     kind: Literal["append", "replace", "cut", "ask again"]
     message: Message
     session: str
-    effort: str | None
+    effort: str
     at: int = 0
 
 
@@ -70,7 +69,7 @@ CHANGES = st.builds(
     kind=st.sampled_from(["append", "append", "append", "replace", "cut", "ask again"]),
     message=MESSAGES,
     session=st.sampled_from([f"s{number}" for number in range(2)] * 5 + [f"s{number}" for number in range(12)]),
-    effort=st.sampled_from(["high", "high", None]),
+    effort=st.sampled_from(["high", "high", "off"]),
     at=st.integers(0, 6),
 )
 
@@ -85,42 +84,33 @@ def request(session: str, messages: list[Message]) -> ModelRequest:
 @given(st.lists(CHANGES, max_size=25))
 def test_the_bytes_of_any_history_are_those_of_a_fresh_encoding(changes: list[Change]) -> None:
     histories: dict[str, list[Message]] = {}
-    with pytest.MonkeyPatch.context() as patch:
-        kept = chat_wire._Histories()
-        for change in changes:
-            history = histories.setdefault(change.session, [])
-            match change.kind:
-                case "append":
-                    history.append(change.message)
-                case "replace" if history:
-                    at = change.at % len(history)
-                    history[at : at + 2] = [change.message]
-                case "cut":
-                    del history[change.at :]
-                case _:
-                    pass
-            asked = request(change.session, history)
-            patch.setattr(chat_wire, "_histories", kept)
-            body = encode_request(asked, effort=change.effort)
-            patch.setattr(chat_wire, "_histories", chat_wire._Histories())
-            fresh = encode_request(asked, effort=change.effort)
-            assert body == fresh
-            assert dump_body(body) == dump_body(fresh) == mend_surrogates(dumps(fresh)).encode()
-            assert len(kept._sent) <= kept.SESSIONS
+    kept = Histories()
+    for change in changes:
+        history = histories.setdefault(change.session, [])
+        match change.kind:
+            case "append":
+                history.append(change.message)
+            case "replace" if history:
+                at = change.at % len(history)
+                history[at : at + 2] = [change.message]
+            case "cut":
+                del history[change.at :]
+            case _:
+                pass
+        asked = request(change.session, history)
+        body = encode_request(asked, DIALECT, histories=kept, effort=change.effort)
+        fresh = encode_request(asked, DIALECT, histories=Histories(), effort=change.effort)
+        assert body == fresh
+        assert dump_body(body) == dump_body(fresh) == mend_surrogates(dumps(fresh)).encode()
+        assert len(kept) <= kept.SESSIONS
 
 
-def test_only_what_is_new_is_encoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    encoded: list[Message] = []
-    original = chat_wire._encode_message
-
-    def count(message: Message, *, thinking: bool):
-        encoded.append(message)
-        return original(message, thinking=thinking)
-
-    monkeypatch.setattr(chat_wire, "_encode_message", count)
-    monkeypatch.setattr(chat_wire, "_histories", chat_wire._Histories())
-    history: list[Message] = []
+def test_only_what_is_new_is_encoded_again() -> None:
+    histories, history = Histories(), []
+    sent: list[Any] = []
     for number in range(20):
         history.append(UserMessage(id=str(number), content=(TextBlock(text="x"),), source=UserSource()))
-        encode_request(request("s", history), effort="high")
-    assert encoded == history
+        body = encode_request(request("s", history), DIALECT, histories=histories, effort="high")
+        _system, *messages = body["messages"]
+        assert all(new is old for new, old in zip(messages, sent, strict=False)), "the very objects of before"
+        sent = messages

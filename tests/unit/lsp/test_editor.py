@@ -30,7 +30,7 @@ json = st.recursive(
 @given(st.dictionaries(st.sampled_from(["capabilities", "clientInfo"]), json))
 def test_any_capabilities_give_a_profile(params) -> None:
     profile = ClientProfile.from_initialize(params)
-    assert profile.may_be_edited
+    assert not profile.may_be_edited, "it did not say that it applies edits"
 
 
 def test_a_preview_needs_annotations_and_a_transaction() -> None:
@@ -44,7 +44,10 @@ def test_a_preview_needs_annotations_and_a_transaction() -> None:
 
 
 def test_an_editor_that_applies_stale_edits_is_sent_none() -> None:
-    assert not ClientProfile.from_initialize({"clientInfo": {"name": "Kate"}}).may_be_edited
+    capabilities = {"workspace": {"applyEdit": True}}
+    assert ClientProfile.from_initialize({"capabilities": capabilities}).may_be_edited
+    kate = {"clientInfo": {"name": "Kate"}, "capabilities": capabilities}
+    assert not ClientProfile.from_initialize(kate).may_be_edited
 
 
 class Scripted:
@@ -62,21 +65,51 @@ class Scripted:
 
 
 @pytest.mark.parametrize(
-    ("answer", "applied"),
+    ("answer", "reply"),
     [
-        ({"applied": True}, True),
-        ({"applied": False}, False),
-        ({"applied": "yes"}, False),
-        (None, False),
-        ([], False),
-        (EditorError("no", code="EDITOR_REFUSED"), False),
-        (EditorError("late", code="EDITOR_TIMEOUT"), True),
+        ({"applied": True}, "applied"),
+        ({"applied": False}, "refused"),
+        ({"applied": "yes"}, "refused"),
+        (None, "refused"),
+        ([], "refused"),
+        (EditorError("no", code="EDITOR_REFUSED"), "refused"),
+        (EditorError("Edits on ‘a.py’ require version 0, you have 17", code="EDITOR_REFUSED"), "stale"),
+        (EditorError("late", code="EDITOR_TIMEOUT"), "applied"),
     ],
-    ids=["yes", "no", "a word", "null", "a list", "refused", "silence: look at the document"],
+    ids=["yes", "no", "a word", "null", "a list", "refused", "its text is newer", "silence: look at the document"],
 )
-async def test_what_an_editor_says_of_an_edit(answer, applied) -> None:
+async def test_what_an_editor_says_of_an_edit(answer, reply) -> None:
     editor = Editor(Scripted(answer), ClientProfile())
-    assert await editor.apply_edit("label", {}) is applied
+    assert await editor.apply_edit("label", {}) == reply
+
+
+class Losing(Scripted):
+    """A connection whose client loses the first requests."""
+
+    def __init__(self, losses: int) -> None:
+        super().__init__([])
+        self.losses = losses
+        self.requests: list[str] = []
+
+    async def request(self, method: str, params: Any, *, timeout_s: float | None) -> Any:
+        self.requests.append(method)
+        if len(self.requests) <= self.losses:
+            raise EditorError("late", code="EDITOR_TIMEOUT")
+        return self.answer
+
+
+@pytest.mark.parametrize(("losses", "asked"), [(0, 1), (2, 3), (99, 8)])
+async def test_a_client_is_asked_until_it_shows_that_it_has_caught_up_but_not_for_ever(losses, asked) -> None:
+    wire = Losing(losses)
+    await Editor(wire, ClientProfile(configures=True)).caught_up()
+    assert wire.requests == ["workspace/configuration"] * asked
+
+
+@pytest.mark.parametrize("profile", [ClientProfile(), ClientProfile(configures=True, dsh=ClientOffers())])
+async def test_a_client_that_could_not_answer_or_is_ours_is_not_asked_whether_it_has_caught_up(profile) -> None:
+    wire = Losing(0)
+    await Editor(wire, profile).caught_up()
+    assert wire.requests == []
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsh_lsp.workspace.rope import Rope
-from dsh_lsp.workspace.text import difference, split_lines, with_line_ending
+from dsh_lsp.workspace.text import difference, is_saved, split_lines, with_line_ending
 
 # Rich in what goes wrong: all LSP line ends, separators that are none, an astral character, repeated lines.
 ALPHABET = "ab \n\r\x0c\x85\u2028é\U0001f600"
@@ -45,3 +45,19 @@ def test_changed_line_ends_are_all_of_one_kind(text: str, end: str) -> None:
 @pytest.mark.parametrize(("text", "end"), [("", "\n"), ("a", "\n"), ("a\r\nb\n\r\n", "\r\n"), ("a\rb", "\r")])
 def test_the_line_ending_is_the_one_used_most(text: str, end: str) -> None:
     assert Rope.of(text).line_ending == end
+
+
+@pytest.mark.parametrize(
+    ("held", "saved", "apart", "same"),
+    [
+        ("a\n", "a\n", False, True),
+        ("a\n", "b\n", True, False),
+        ("a\n", None, True, False),
+        ("a\nb\n", "a\r\nb\r\n", True, True),
+        ("a\nb\n", "a\r\nb\r\n", False, False),
+        ("a\nb\n", "a\r\nb\n", True, False),
+        ("a\r\nb\n", "a\r\nb\r\n", True, False),
+    ],
+)
+def test_an_editor_that_keeps_line_ends_apart_holds_what_is_saved(held, saved, apart, same) -> None:
+    assert is_saved(held, saved, line_ends_apart=apart) is same

@@ -6,7 +6,8 @@ import sys
 import httpx
 import pytest
 
-from dsh_lsp.llm.chat_client import EndpointSettings, transport_failure
+from dsh_lsp.llm.endpoint import EndpointSettings
+from dsh_lsp.llm.model_client import transport_failure
 
 
 def kinds_of(base: type[httpx.HTTPError]) -> list[type[httpx.HTTPError]]:
@@ -26,7 +27,7 @@ def test_every_error_of_the_http_client_has_a_translation(kind: type[httpx.HTTPE
 
 
 @pytest.mark.parametrize(
-    "url", ["api.deepseek.com", "ftp://x", "http://", "http://me:pw@x", "http://x:99999", "http://x?k=1"]
+    "url", ["api.deepseek.com", "ftp://x", "http://", "http://me:pw@x", "http://x:99999", "http://x#k"]
 )
 def test_a_base_url_that_cannot_work_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r"base_?[uU]rl"):
@@ -36,6 +37,11 @@ def test_a_base_url_that_cannot_work_is_refused(url: str) -> None:
 def test_settings_are_read_in_camel_case() -> None:
     read = EndpointSettings.model_validate({"baseUrl": "http://x:1/v1/", "idleTimeoutS": 3})
     assert (read.base_url, read.idle_timeout_s, read.host) == ("http://x:1/v1", 3.0, "x:1")
+
+
+def test_a_query_of_the_base_url_goes_with_every_path() -> None:
+    settings = EndpointSettings(base_url="https://x.openai.azure.com/openai/deployments/d/?api-version=1")
+    assert settings.url_of("/models") == "https://x.openai.azure.com/openai/deployments/d/models?api-version=1"
 
 
 def test_importing_the_adapter_does_not_import_the_http_client() -> None:

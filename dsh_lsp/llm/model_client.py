@@ -1,4 +1,4 @@
-"""Chat client: one POST to a chat-completions server, answered by chunks.
+"""Model client: one POST to a model server, answered by chunks.
 
 Owns: the HTTP client, its timeouts, and the translation of everything that can go wrong on the way.
 Rules: one answer ends with exactly one `Finish`; only cancellation leaves as an exception. The key goes to the
@@ -8,84 +8,76 @@ the agent's step, which logs them.
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic import SecretStr
 
 import dsh_lsp
 from dsh_lsp.abort import AbortSignal
 from dsh_lsp.errors import LlmError, LlmFailure
-from dsh_lsp.llm.chat_wire import ChatDecoder, dump_body
+from dsh_lsp.llm.answer import Decoder, FrameReader, json_of
+from dsh_lsp.llm.endpoint import EndpointSettings
 from dsh_lsp.llm.event_stream import Frame, StreamTooLargeError, read_batches
 from dsh_lsp.llm.failures import (
-    ADVICE,
-    ErrorReport,
+    Faults,
     failure_from,
-    report_in_stream,
     report_of_body,
     request_id,
     retry_after_ms,
+    should_retry,
     without_key,
 )
 from dsh_lsp.messages import Chunk
-from dsh_lsp.wire import JsonObject, to_camel
+from dsh_lsp.wire import JsonObject
 
 if TYPE_CHECKING:
     import httpx
 
-DONE = "[DONE]"
 KEEP_IDLE_S = 20.0  # an older pooled socket may be dead: https://github.com/NousResearch/hermes-agent/issues/62807
 DRAIN_S = 0.1
 MAX_ERROR_BYTES = 64 * 1024
+MAX_LIST_BYTES = 16 * 2**20
 
 
-class EndpointSettings(BaseModel):
-    """Where a chat-completions server is and how long to wait for it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One request: `encode` writes its body, with `stream` true or false; `key` is kept out of every text."""
 
-    `idle_timeout_s` bounds the time without a single byte, `event_timeout_s` the time without a real event while
-    only keep-alive comments come: a provider's queue.
-    """
-
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
-
-    base_url: str
-    connect_timeout_s: float = Field(default=10.0, gt=0)
-    write_timeout_s: float = Field(default=60.0, gt=0)
-    pool_timeout_s: float = Field(default=30.0, gt=0)
-    idle_timeout_s: float = Field(default=120.0, gt=0)
-    event_timeout_s: float = Field(default=630.0, gt=0)
-
-    @field_validator("base_url")
-    @classmethod
-    def _check_base_url(cls, value: str) -> str:
-        parts = urlsplit(value)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ValueError("must be an http:// or https:// address")
-        if parts.username or parts.password or parts.query or parts.fragment:
-            raise ValueError("must be an address without user, password, query or fragment")
-        _ = parts.port  # raises ValueError when it is no port
-        return value.rstrip("/")
+    path: str
+    headers: Mapping[str, str]
+    encode: Callable[[bool], bytes]
+    new_decoder: Callable[[], Decoder]
+    key: SecretStr | None = None
 
     @property
-    def host(self) -> str:
-        """The server's name as shown to people."""
-        return urlsplit(self.base_url).netloc
+    def secret(self) -> str:
+        """The key's text, or nothing."""
+        return self.key.get_secret_value() if self.key is not None else ""
 
 
-class ChatClient:
-    """One server's pooled connections; opened at the first call, closed by `aclose()`."""
+class ModelClient:
+    """One server's pooled connections; opened at the first call, closed by `aclose()`.
 
-    def __init__(self, settings: EndpointSettings, *, advice: Mapping[str, str] = ADVICE) -> None:
+    `transport` takes the place of the network.
+    """
+
+    def __init__(
+        self,
+        settings: EndpointSettings,
+        *,
+        faults: Faults | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
         self._settings = settings
-        self._advice = advice
+        self._transport = transport
+        self._faults = faults or Faults()
         self._client: httpx.AsyncClient | None = None
-        self._url: httpx.URL  # whole and parsed, since a client takes long to join it to a base for each request
+        self._urls: dict[str, httpx.URL] = {}  # parsed, since a client takes long over that for each request
         self._opening = anyio.Lock()
 
     async def aclose(self) -> None:
@@ -94,20 +86,13 @@ class ChatClient:
         if client is not None:
             await client.aclose()
 
-    async def chat(
-        self,
-        encode: Callable[[bool], JsonObject],
-        *,
-        key: SecretStr,
-        new_decoder: Callable[[], ChatDecoder],
-        signal: AbortSignal,
-    ) -> AsyncIterator[Chunk]:
-        """Send one request and stream its answer; `encode` builds the body, with `stream` true or false.
+    async def stream(self, call: Call, signal: AbortSignal) -> AsyncIterator[Chunk]:
+        """Send one request and stream its answer.
 
         Raises:
             Aborted: the signal fired; the connection is closed.
         """
-        async with aclosing(self._batches(encode, key, new_decoder)) as batches:
+        async with aclosing(self._batches(call)) as batches:
             while True:
                 with signal.guard():  # around each wait: a cancel scope must not be open across a yield
                     batch = await anext(batches, None)
@@ -117,40 +102,67 @@ class ChatClient:
                     signal.check()
                     yield chunk
 
-    async def _batches(
-        self, encode: Callable[[bool], JsonObject], key: SecretStr, new_decoder: Callable[[], ChatDecoder]
-    ) -> AsyncGenerator[list[Chunk]]:
+    async def get(self, path: str, headers: Mapping[str, str], *, key: SecretStr | None, timeout_s: float) -> Any:
+        """Get a JSON document, such as the list of models.
+
+        Raises:
+            LlmError: whatever went wrong, or the answer is no JSON.
+        """
+        client = await self._open_client()
+        import httpx
+
+        secret = key.get_secret_value() if key is not None else ""
+        try:
+            with anyio.fail_after(timeout_s):
+                async with client.stream("GET", self._url(path), headers=dict(headers)) as response:
+                    if not response.is_success:
+                        raise LlmError(without_key(await self._refusal(response), secret))
+                    text = await _text_of(response, MAX_LIST_BYTES)
+        except TimeoutError as error:
+            message = f"{self._settings.host} did not answer in {timeout_s:g} s"
+            raise LlmError(LlmFailure(message=message, code="TIMEOUT")) from error
+        except httpx.HTTPError as error:
+            failure = transport_failure(error, host=self._settings.host)
+            raise LlmError(without_key(failure, secret)) from error
+        document = json_of(text)
+        if isinstance(document, str):
+            message = f"{self._settings.host} answered with something that is not JSON: check baseUrl"
+            raise LlmError(LlmFailure(message=message, code="MALFORMED_RESPONSE"))
+        return document
+
+    async def _batches(self, call: Call) -> AsyncGenerator[list[Chunk]]:
         """Give the chunks of one answer, those of one packet together."""
-        decoder, done = new_decoder(), False
+        decoder, done = call.new_decoder(), False
         # a stream that ends without a word hides an error, which the same request without streaming brings out
         for stream in (True, False):
-            decoder, done = new_decoder(), False
+            decoder, done = call.new_decoder(), False
             try:
-                async with aclosing(self._events(encode(stream), key)) as batches:
+                async with aclosing(self._events(call, stream=stream)) as batches:
                     async for events in batches:
                         done = events[-1] is None
                         yield [chunk for event in events if event is not None for chunk in decoder.feed(event)]
             except LlmError as error:
                 cut_after_the_end = decoder.complete and error.code in {"TRANSPORT", "TIMEOUT"}
                 if not cut_after_the_end:
-                    yield list(decoder.fail(without_key(error.failure, key.get_secret_value())))
+                    yield list(decoder.fail(without_key(error.failure, call.secret)))
                     return
             if decoder.started:
                 break
         yield list(decoder.end(done=done))
 
-    async def _events(self, body: JsonObject, key: SecretStr) -> AsyncGenerator[list[JsonObject | None]]:
+    async def _events(self, call: Call, *, stream: bool) -> AsyncGenerator[list[JsonObject | None]]:
         """Give the JSON events of one answer by packets, then None if the server said that it is done.
 
         Raises:
             LlmError: whatever went wrong.
         """
+        client = await self._open_client()
         import httpx
 
-        client = await self._open_client()
-        headers = {"Authorization": f"Bearer {key.get_secret_value()}", "Content-Type": "application/json"}
+        headers = {**call.headers, "Content-Type": "application/json"}
+        content = call.encode(stream)
         try:
-            async with client.stream("POST", self._url, content=dump_body(body), headers=headers) as response:
+            async with client.stream("POST", self._url(call.path), content=content, headers=headers) as response:
                 if not response.is_success:
                     raise LlmError(await self._refusal(response))
                 async with (
@@ -170,7 +182,7 @@ class ChatClient:
             raise LlmError(LlmFailure(message=message, code="MALFORMED_RESPONSE")) from error
 
     async def _decoded(self, batches: AsyncGenerator[list[Frame]]) -> AsyncGenerator[list[JsonObject | None]]:
-        reader = _FrameReader(self._settings.host, self._advice)
+        reader = FrameReader(self._settings.host, self._faults)
         while not reader.done and (frames := await self._next_batch(batches)) is not None:
             events: list[JsonObject | None] = []
             try:
@@ -193,25 +205,25 @@ class ChatClient:
             raise LlmError(LlmFailure(message=message, code="TIMEOUT")) from error
 
     async def _refusal(self, response: httpx.Response) -> LlmFailure:
-        raw = b""
-        async with aclosing(_packets(response)) as packets:
-            async for packet in packets:
-                raw += packet
-                if len(raw) > MAX_ERROR_BYTES:
-                    break
-        text = raw[:MAX_ERROR_BYTES].decode(errors="replace")
-        report = report_of_body(response.status_code, _json_of(text))
-        failure = failure_from(report, host=self._settings.host, advice=self._advice)
+        report = report_of_body(response.status_code, json_of(await _text_of(response, MAX_ERROR_BYTES)))
+        failure = failure_from(report, host=self._settings.host, faults=self._faults)
         message = failure.message
         if response.is_redirect:
             message += "; redirects are not followed, since the key would go with them: check baseUrl"
-        return LlmFailure(
+        return replace(
+            failure,
             message=message,
-            code=failure.code,
-            status=failure.status,
             provider_retry_after_ms=retry_after_ms(response.headers),
             request_id=request_id(response.headers),
+            should_retry=should_retry(response.headers),
         )
+
+    def _url(self, path: str) -> httpx.URL:
+        import httpx
+
+        if path not in self._urls:
+            self._urls[path] = httpx.URL(self._settings.url_of(path))
+        return self._urls[path]
 
     async def _open_client(self) -> httpx.AsyncClient:
         if self._client is not None:
@@ -226,7 +238,6 @@ class ChatClient:
         import httpx
 
         settings = self._settings
-        self._url = httpx.URL(f"{settings.base_url}/chat/completions")
         return httpx.AsyncClient(
             headers={
                 "User-Agent": f"dsh-lsp/{dsh_lsp.__version__}",
@@ -241,42 +252,8 @@ class ChatClient:
             ),
             limits=httpx.Limits(keepalive_expiry=KEEP_IDLE_S),
             follow_redirects=False,
+            transport=self._transport,
         )
-
-
-class _FrameReader:
-    """Reads the frames of one answer as JSON events; `done` once the server has said that it is."""
-
-    def __init__(self, host: str, advice: Mapping[str, str]) -> None:
-        self._host = host
-        self._advice = advice
-        self._broken = False
-        self.done = False
-
-    def read(self, frames: Iterable[Frame]) -> Iterator[JsonObject | None]:
-        """Give their events, and None in the place of `[DONE]`; what follows that is no part of the answer.
-
-        Raises:
-            LlmError: the server reports an error, or a frame before the last is no event.
-        """
-        for frame in frames:
-            if self._broken:
-                message = f"{self._host} sent an event that is not a JSON object"
-                raise LlmError(LlmFailure(message=message, code="MALFORMED_RESPONSE"))
-            if frame.data.strip() == DONE:
-                self.done = True
-                yield None
-                return
-            event = _object_of(frame.data)
-            report = report_in_stream(frame.event, event) if event is not None else None
-            if event is None and frame.event == "error":
-                report = ErrorReport(message=frame.data)
-            if report is not None:
-                raise LlmError(failure_from(report, host=self._host, advice=self._advice))
-            if event is None:
-                self._broken = True  # if it is the last one, the stream was cut and the decoder says so
-            else:
-                yield event
 
 
 def transport_failure(error: httpx.HTTPError, *, host: str) -> LlmFailure:
@@ -310,17 +287,12 @@ async def _packets(response: httpx.Response) -> AsyncGenerator[bytes]:
         yield packet
 
 
-def _json_of(text: str) -> Any:
-    """Decode JSON; text that is none stays text."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-
-
-def _object_of(text: str) -> JsonObject | None:
-    """Decode a JSON object, also one wrapped in a list, as some gateways send errors."""
-    value = _json_of(text)
-    if isinstance(value, list) and value:
-        value = value[0]
-    return value if isinstance(value, dict) else None
+async def _text_of(response: httpx.Response, max_bytes: int) -> str:
+    """The body, or as much of it as is read."""
+    raw = b""
+    async with aclosing(_packets(response)) as packets:
+        async for packet in packets:
+            raw += packet
+            if len(raw) > max_bytes:
+                break
+    return raw[:max_bytes].decode(errors="replace")

@@ -1,0 +1,1 @@
+return require('dsh.client').lsp_config()

@@ -1,0 +1,76 @@
+---Buffers: which buffer holds a document, and which buffers hold documents at all.
+
+local M = {}
+
+---The loaded buffer of a document; nil when there is none.
+---@param uri string
+---@return integer?
+function M.of(uri)
+  if not vim.startswith(uri, 'file:') then
+    return nil
+  end
+  local path = vim.uri_to_fname(uri)
+  if vim.fn.bufexists(path) == 0 then
+    return nil
+  end
+  local bufnr = vim.fn.bufadd(path) -- of a name that exists: finds, unlike `bufnr()`, which takes it for a pattern
+  return vim.api.nvim_buf_is_loaded(bufnr) and bufnr or nil
+end
+
+---The buffer of a document, loaded without being listed if there was none.
+---@param uri string
+---@return integer
+function M.load(uri)
+  local bufnr = M.of(uri)
+  if not bufnr then
+    bufnr = vim.fn.bufadd(vim.uri_to_fname(uri))
+    vim.fn.bufload(bufnr)
+  end
+  return bufnr
+end
+
+---Whether a buffer holds a file's text, or one that will be a file's.
+---@param bufnr integer
+function M.is_document(bufnr)
+  if not vim.api.nvim_buf_is_loaded(bufnr) or vim.bo[bufnr].buftype ~= '' then
+    return false
+  end
+  local name = vim.api.nvim_buf_get_name(bufnr)
+  return name ~= '' and not name:match('^%a[%w+.-]+://')
+end
+
+---The window of this tab page that a file should open in: one that holds a document, the last used one first.
+---@return integer?
+function M.document_window()
+  local last = vim.fn.win_getid(vim.fn.winnr('#'))
+  local windows = vim.list_extend({ vim.api.nvim_get_current_win(), last }, vim.api.nvim_tabpage_list_wins(0))
+  for _, win in ipairs(windows) do
+    if win ~= 0 and vim.api.nvim_win_get_config(win).relative == '' then
+      local bufnr = vim.api.nvim_win_get_buf(win)
+      if vim.bo[bufnr].buftype == '' and not vim.wo[win].winfixbuf then
+        return win
+      end
+    end
+  end
+end
+
+---Show a file beside the conversation, with the cursor on a line, counted from 1.
+---@param path string
+---@param line integer?
+function M.open(path, line)
+  local win = M.document_window()
+  if win then
+    vim.api.nvim_set_current_win(win)
+  else
+    vim.cmd('topleft vsplit')
+  end
+  vim.cmd("normal! m'")
+  vim.cmd.edit(vim.fn.fnameescape(path))
+  if line then
+    local last = vim.api.nvim_buf_line_count(0)
+    vim.api.nvim_win_set_cursor(0, { math.max(1, math.min(line, last)), 0 })
+    vim.cmd('normal! zz')
+  end
+end
+
+return M

@@ -1,0 +1,442 @@
+---Chat: the conversation as the lines of one buffer, kept up to date block by block.
+---
+---Rules: a change costs what changed, however long the conversation is; a window follows the stream only while its
+---cursor is on the last line, and no other cursor moves; what is not shown in a window is not drawn.
+
+local client = require('dsh.client')
+local code = require('dsh.code')
+local render = require('dsh.render')
+
+local M = {}
+
+local FRAME_MS = 33
+local NAME = 'dsh://chat'
+local ns = vim.api.nvim_create_namespace('dsh.chat')
+
+---@class dsh.Placed: dsh.Block
+---@field key dsh.Item|dsh.Turn what it shows
+---@field kind string
+---@field gap boolean an empty line comes first
+
+local bufnr ---@type integer?
+local view ---@type dsh.View? that the blocks were made from
+local blocks = {} ---@type dsh.Placed[]
+local index = {} ---@type table<table, integer> of each block by its key
+local rows = 0 -- that the blocks take up; what streams comes below
+local turn, item = 1, 1 -- the next one to place
+local live = { parts = 0, shown = 0 } -- what is drawn of what streams: its parts, bytes of the last one
+local unfolded = setmetatable({}, { __mode = 'k' }) ---@type table<table, boolean>
+local dirty = {} ---@type table<table, boolean> blocks to draw again
+local due = false
+
+local function is_shown()
+  return bufnr ~= nil and vim.api.nvim_buf_is_valid(bufnr) and #vim.fn.win_findbuf(bufnr) > 0
+end
+
+local function write(first, last, lines)
+  vim.bo[bufnr].modifiable = true
+  vim.api.nvim_buf_set_lines(bufnr, first, last, false, lines)
+  vim.bo[bufnr].modifiable = false
+end
+
+---A block's lines with the empty one before it.
+local function lines_of(block)
+  return block.gap and vim.list_extend({ '' }, block.lines) or block.lines
+end
+
+local function height(block)
+  return #block.lines + (block.gap and 1 or 0)
+end
+
+---The first row of a block.
+local function row_of(number)
+  local row = 0
+  for i = 1, number - 1 do
+    row = row + height(blocks[i])
+  end
+  return row
+end
+
+---Colour the code of a text, a fence at a time, so that no key has to wait for it.
+local function colour_soon(block)
+  local fences, next_one = code.fences(block.lines), 1
+  local function colour()
+    local number, fence = index[block.key], fences[next_one]
+    if not fence or blocks[number] ~= block or not vim.api.nvim_buf_is_valid(bufnr) then
+      return
+    end
+    next_one = next_one + 1
+    local from = row_of(number) + (block.gap and 1 or 0)
+    for _, look in ipairs(code.looks(block.lines, fence)) do
+      local where =
+        { end_row = from + look[3], end_col = look[4], hl_group = look[5], strict = false, priority = 110 }
+      vim.api.nvim_buf_set_extmark(bufnr, ns, from + look[1], look[2], where)
+    end
+    vim.defer_fn(colour, 1)
+  end
+  if #fences > 0 then
+    vim.defer_fn(colour, 1)
+  end
+end
+
+local function decorate(block, first)
+  local from = first + (block.gap and 1 or 0)
+  for _, look in ipairs(block.looks) do
+    local row, start, stop, group = from + look[1], look[2], look[3], look[4]
+    if stop == -1 then
+      vim.api.nvim_buf_set_extmark(bufnr, ns, row, 0, { line_hl_group = group })
+    else
+      local options = { end_col = stop, hl_group = group, strict = false, priority = 200 }
+      vim.api.nvim_buf_set_extmark(bufnr, ns, row, start, options)
+    end
+  end
+  for _, row in ipairs(block.bars) do
+    vim.api.nvim_buf_set_extmark(bufnr, ns, from + row, 0, {
+      virt_text = { { '▎ ', 'DshBar' } },
+      virt_text_pos = 'inline',
+      right_gravity = false,
+    })
+  end
+  if block.kind == 'assistant' then
+    colour_soon(block)
+  end
+  for _, row in ipairs(block.fences) do
+    vim.api.nvim_buf_set_extmark(bufnr, ns, from + row, 0, { conceal_lines = '' })
+  end
+end
+
+-- Placing blocks ------------------------------------------------------------------------------------------------
+
+local function place(key, kind, block)
+  local before = blocks[#blocks]
+  block.key, block.kind, block.gap = key, kind, render.apart(before and before.kind, kind)
+  blocks[#blocks + 1] = block
+  index[key] = #blocks
+  return block
+end
+
+---Place what has come since, and return it.
+local function place_new()
+  local new = {}
+  while view.turns[turn] do
+    local now = view.turns[turn]
+    while now.items[item] do
+      local key = now.items[item]
+      new[#new + 1] = place(key, key.kind, render.item(key, unfolded[key]))
+      item = item + 1
+    end
+    local ended = not index[now] and render.turn_end(now)
+    if ended then
+      new[#new + 1] = place(now, 'end', ended)
+    end
+    if not view.turns[turn + 1] then
+      break
+    end
+    turn, item = turn + 1, 1
+  end
+  return new
+end
+
+---Draw a block again in its place.
+local function redraw(key)
+  local number = index[key]
+  local old = number and blocks[number]
+  if not old or old.kind == 'end' then
+    return
+  end
+  local block = render.item(key, unfolded[key])
+  block.key, block.kind, block.gap = key, old.kind, old.gap
+  local first = row_of(number)
+  vim.api.nvim_buf_clear_namespace(bufnr, ns, first, first + height(old))
+  write(first, first + height(old), lines_of(block))
+  blocks[number] = block
+  rows = rows + height(block) - height(old)
+  decorate(block, first)
+end
+
+---Put lines in the place of all below the blocks, touching only those that differ.
+local function put_tail(lines)
+  local old = vim.api.nvim_buf_get_lines(bufnr, rows, -1, false)
+  local same = 0
+  while same < #old and same < #lines and old[same + 1] == lines[same + 1] do
+    same = same + 1
+  end
+  if same < #old or same < #lines then
+    write(rows + same, -1, vim.list_slice(lines, same + 1))
+  end
+end
+
+---Draw only what has been added to the text that streams; false when more than that has changed.
+local function append_live(parts)
+  local last = parts[#parts]
+  if not last or last.kind ~= 'text' or live.parts ~= #parts or #last.text < live.shown then
+    return false
+  end
+  local added = last.text:sub(live.shown + 1)
+  live.shown = #last.text
+  if added ~= '' then
+    local row = vim.api.nvim_buf_line_count(bufnr) - 1
+    local column = #vim.api.nvim_buf_get_lines(bufnr, row, row + 1, false)[1]
+    vim.bo[bufnr].modifiable = true
+    vim.api.nvim_buf_set_text(bufnr, row, column, row, column, vim.split(added, '\n', { plain = true }))
+    vim.bo[bufnr].modifiable = false
+  end
+  return true
+end
+
+local function draw_tail(new)
+  local parts = view.live
+  if #new == 0 and append_live(parts) then
+    return
+  end
+  vim.api.nvim_buf_clear_namespace(bufnr, ns, rows, -1)
+  local lines = {}
+  for _, block in ipairs(new) do
+    vim.list_extend(lines, lines_of(block))
+  end
+  local streaming = render.live(parts)
+  streaming.gap = #parts > 0 and #blocks > 0
+  put_tail(vim.list_extend(lines, #parts > 0 and lines_of(streaming) or {}))
+  for _, block in ipairs(new) do
+    decorate(block, rows)
+    rows = rows + height(block)
+  end
+  if #parts > 0 then
+    decorate(streaming, rows)
+  end
+  local last = parts[#parts]
+  live = { parts = #parts, shown = last and last.kind == 'text' and #last.text or 0 }
+end
+
+-- Drawing -------------------------------------------------------------------------------------------------------
+
+---The windows whose cursor is on the last line: they follow.
+local function followers()
+  local last, found = vim.api.nvim_buf_line_count(bufnr), {}
+  for _, win in ipairs(vim.fn.win_findbuf(bufnr)) do
+    local is_selecting = win == vim.api.nvim_get_current_win() and vim.fn.mode():match('^[vV\22]')
+    if vim.api.nvim_win_get_cursor(win)[1] == last and not is_selecting then
+      found[#found + 1] = win
+    end
+  end
+  return found
+end
+
+local function hint()
+  if #blocks == 0 and #view.live == 0 then
+    local text = client.state.ended and 'The server has ended. R starts it again.' or 'Ask below, or :Dsh ask.'
+    vim.api.nvim_buf_set_extmark(bufnr, ns, 0, 0, { virt_text = { { text, 'DshMuted' } }, virt_text_pos = 'overlay' })
+  end
+end
+
+---Forget what is drawn: another session is shown, or the same one anew.
+local function reset(next_view)
+  view, blocks, index, rows, turn, item, dirty = next_view, {}, {}, 0, 1, 1, {}
+  live = { parts = 0, shown = 0 }
+  vim.api.nvim_buf_clear_namespace(bufnr, ns, 0, -1)
+  write(0, -1, {})
+end
+
+---Draw what has changed, now.
+function M.draw()
+  due = false
+  if not is_shown() then
+    return
+  end
+  local follow = followers()
+  local current = client.view()
+  if current ~= view then
+    reset(current)
+    follow = vim.fn.win_findbuf(bufnr)
+  end
+  for key in pairs(dirty) do
+    redraw(key)
+  end
+  dirty = {}
+  draw_tail(place_new())
+  hint()
+  local last = vim.api.nvim_buf_line_count(bufnr)
+  for _, win in ipairs(follow) do
+    vim.api.nvim_win_set_cursor(win, { last, 0 })
+  end
+end
+
+---Draw soon: many changes make one drawing.
+local function draw_soon()
+  if not due then
+    due = true
+    vim.defer_fn(M.draw, FRAME_MS)
+  end
+end
+
+-- What the user does in it --------------------------------------------------------------------------------------
+
+---The block at a row, from 0, and the row within it.
+local function block_at(row)
+  local first = 0
+  for _, block in ipairs(blocks) do
+    if row < first + height(block) then
+      return block, row - first - (block.gap and 1 or 0)
+    end
+    first = first + height(block)
+  end
+end
+
+---@param how 'toggle'|'open'|'close'
+function M.fold(how)
+  local block = block_at(vim.fn.line('.') - 1)
+  if not block or not block.folds then
+    return
+  end
+  local open = unfolded[block.key] or false
+  local wanted = how == 'open' or (how == 'toggle' and not open)
+  if wanted ~= open then
+    unfolded[block.key] = wanted
+    redraw(block.key)
+    vim.fn.cursor(row_of(index[block.key]) + (block.gap and 2 or 1), 1)
+  end
+end
+
+---@param open boolean
+function M.fold_all(open)
+  for _, block in ipairs(vim.list_slice(blocks)) do
+    if block.folds and (unfolded[block.key] or false) ~= open then
+      unfolded[block.key] = open
+      redraw(block.key)
+    end
+  end
+end
+
+---What the text under the cursor leads to: a file, and a line of it.
+local function link_in_text()
+  local name = vim.fn.expand('<cfile>')
+  local line = vim.api.nvim_get_current_line():match(vim.pesc(name) .. ':(%d+)')
+  local path = vim.startswith(name, '/') and name or vim.fs.joinpath(client.root(), (name:gsub(':%d+$', '')))
+  return name ~= '' and vim.uv.fs_stat(path) and { path = path, line = tonumber(line) } or nil
+end
+
+---Go to what is under the cursor; unfold it if it leads nowhere.
+function M.follow()
+  local block, row = block_at(vim.fn.line('.') - 1)
+  local link = block and block.links[row] or link_in_text()
+  if not link then
+    return M.fold('toggle')
+  end
+  local path = link.uri and vim.uri_to_fname(link.uri) or vim.fs.joinpath(client.root(), link.path)
+  if link.path and vim.startswith(link.path, '/') then
+    path = link.path
+  end
+  require('dsh.buffers').open(path, link.line)
+end
+
+---Go to the next or the previous thing that the user said.
+---@param step 1|-1
+function M.go(step)
+  local here, target = vim.fn.line('.') - 1, nil
+  local row = 0
+  for _, block in ipairs(blocks) do
+    local at = row + (block.gap and 1 or 0)
+    if block.kind == 'user' and (step == 1 and at > here or step == -1 and at < here) then
+      target = at
+      if step == 1 then
+        break
+      end
+    end
+    row = row + height(block)
+  end
+  if target then
+    vim.cmd("normal! m'")
+    vim.api.nvim_win_set_cursor(0, { target + 1, 0 })
+  end
+end
+
+-- The buffer ----------------------------------------------------------------------------------------------------
+
+local MAPS = {
+  { { '<CR>', 'gf' }, M.follow, 'go to what is under the cursor' },
+  {
+    { '<Tab>', 'za' },
+    function()
+      M.fold('toggle')
+    end,
+    'unfold or fold',
+  },
+  {
+    { 'zo' },
+    function()
+      M.fold('open')
+    end,
+    'unfold',
+  },
+  {
+    { 'zc' },
+    function()
+      M.fold('close')
+    end,
+    'fold',
+  },
+  {
+    { 'zR' },
+    function()
+      M.fold_all(true)
+    end,
+    'unfold all',
+  },
+  {
+    { 'zM' },
+    function()
+      M.fold_all(false)
+    end,
+    'fold all',
+  },
+  {
+    { ']]' },
+    function()
+      M.go(1)
+    end,
+    'next question',
+  },
+  {
+    { '[[' },
+    function()
+      M.go(-1)
+    end,
+    'previous question',
+  },
+}
+
+---The conversation's buffer.
+---@return integer
+function M.buffer()
+  if bufnr and vim.api.nvim_buf_is_valid(bufnr) then
+    return bufnr
+  end
+  bufnr = vim.api.nvim_create_buf(false, true)
+  vim.api.nvim_buf_set_name(bufnr, NAME)
+  vim.bo[bufnr].buftype = 'nofile'
+  vim.bo[bufnr].bufhidden = 'hide'
+  vim.bo[bufnr].swapfile = false
+  vim.bo[bufnr].undolevels = -1
+  vim.bo[bufnr].modifiable = false
+  vim.bo[bufnr].filetype = 'dsh'
+  for _, map in ipairs(MAPS) do
+    for _, lhs in ipairs(map[1]) do
+      vim.keymap.set('n', lhs, map[2], { buffer = bufnr, desc = 'dsh: ' .. map[3] })
+    end
+  end
+  view = nil
+  vim.api.nvim_create_autocmd('BufWinEnter', { buffer = bufnr, callback = draw_soon })
+  return bufnr
+end
+
+client.on('event', function(_, ...)
+  for _, changed in pairs({ ... }) do
+    dirty[changed] = true
+  end
+  draw_soon()
+end)
+for _, name in ipairs({ 'session', 'exit', 'start' }) do
+  client.on(name, draw_soon)
+end
+
+return M

@@ -1,0 +1,451 @@
+---Client: the connection to the server: its start and end, its commands, and what it tells.
+---
+---Owns: the sessions' views, folded from the event stream, and which session is the current one.
+---Rules: one server for one Neovim, whatever files it holds; our frames of `$/progress` reach nobody else, and all
+---others reach whoever had them; a server that ends is told of once, and the next command or key starts it again with
+---the same session.
+
+local config = require('dsh.config')
+local message = require('dsh.message')
+local protocol = require('dsh.protocol')
+local session = require('dsh.session')
+
+local M = {}
+
+M.NAME = 'dsh_lsp'
+
+local STOP_MS = 3000 -- the server takes at most 2 s for its goodbye
+
+---@class dsh.State
+---@field client_id integer?
+---@field session string? id of the current session
+---@field status table? the last `dsh/status` of the current session
+---@field views table<string, dsh.View>
+---@field seqs table<string, integer> the last event seen of each session
+---@field ended string? how the server ended, when nobody asked it to
+---@field models table? the last `model/list`
+M.state = { views = {}, seqs = {} }
+
+local state = M.state
+local listeners = {} ---@type table<string, function[]>
+local waiting = nil ---@type (fun(client: vim.lsp.Client))[]? for the server to be ready
+local unanswered = {} ---@type table<fun(failure: table?, result: table?), true> callbacks of commands
+local stopping = false
+local restarting = nil ---@type (fun(client: vim.lsp.Client))[]? who waits for the server to be another one
+local token ---@type string
+local exit = nil ---@type { code: integer, signal: integer }?
+
+---Listen to `event` (value, what changed), `status`, `session`, `exit`, `start`; `review`, `approve`, `ask` (params).
+---@param name string
+---@param listener function
+function M.on(name, listener)
+  listeners[name] = listeners[name] or {}
+  table.insert(listeners[name], listener)
+end
+
+local function emit(name, ...)
+  for _, listener in ipairs(listeners[name] or {}) do
+    listener(...)
+  end
+end
+
+---Tell the user's own autocommands, as `User` events with data.
+---@param pattern string
+---@param data table?
+function M.announce(pattern, data)
+  vim.api.nvim_exec_autocmds('User', { pattern = pattern, data = data, modeline = false })
+end
+
+-- What the server tells -----------------------------------------------------------------------------------------
+
+---The view of the current session, or of another one.
+---@param id string?
+---@return dsh.View
+function M.view(id)
+  id = id or state.session
+  if not id then
+    return session.new()
+  end
+  state.views[id] = state.views[id] or session.new()
+  return state.views[id]
+end
+
+---Make a session the current one on this side.
+---@param id string
+local function set_session(id)
+  if state.session ~= id then
+    state.session, state.status = id, nil
+    emit('session')
+  end
+end
+
+local ANNOUNCED = {
+  ['turn/start'] = 'DshTurnStart',
+  ['turn/end'] = 'DshTurnEnd',
+  ['review/opened'] = 'DshReview',
+  ['edit/landed'] = 'DshLanded',
+}
+
+---@param value table one value of the event stream
+local function take(value)
+  local id = value.session
+  if value.seq then
+    if value.seq <= (state.seqs[id] or -1) then
+      return -- told already, before the server was started again
+    end
+    state.seqs[id] = value.seq
+  end
+  if not state.session then
+    set_session(id)
+  end
+  local changed, other = session.add(M.view(id), value)
+  if value.type == 'model/list' then
+    state.models = value.data
+  end
+  if id == state.session then
+    emit('event', value, changed, other)
+    if ANNOUNCED[value.type] then
+      M.announce(ANNOUNCED[value.type], vim.tbl_extend('keep', { session = id }, value.data))
+    end
+  end
+end
+
+local function on_progress(err, params, context)
+  if params and params.token == token then
+    take(params.value)
+    return
+  end
+  return vim.lsp.handlers['$/progress'](err, params, context)
+end
+
+local function on_status(_, params)
+  if not state.session then
+    set_session(params.session)
+  elseif state.session ~= params.session then
+    return -- of a session that works on in the background
+  end
+  local before = state.status or {}
+  state.status = params
+  emit('status')
+  M.announce('DshStatus', params)
+  if params.state == 'waiting' and (before.state ~= 'waiting' or before.waitingFor ~= params.waitingFor) then
+    M.announce('DshWaiting', { session = params.session, waitingFor = params.waitingFor })
+  end
+end
+
+local function on_message(_, params)
+  local level = params.type
+  local say = level == 1 and message.error or level == 2 and message.warn or message.info
+  say((params.message:gsub('^DSH:? ', '')))
+end
+
+local function shown(name)
+  return function(_, params)
+    emit(name, params)
+    return { shown = true }
+  end
+end
+
+local function encoding_of(context)
+  local client = vim.lsp.get_client_by_id(context.client_id)
+  return client and client.offset_encoding or 'utf-16'
+end
+
+local HANDLERS = {
+  ['$/progress'] = on_progress,
+  ['window/showMessage'] = on_message,
+  ['workspace/applyEdit'] = function(_, params, context)
+    return require('dsh.edit').apply(params, encoding_of(context))
+  end,
+  [protocol.STATUS] = on_status,
+  [protocol.REVIEW] = shown('review'),
+  [protocol.APPROVE] = shown('approve'),
+  [protocol.ASK] = shown('ask'),
+  [protocol.SAVE] = function(_, params)
+    return require('dsh.save').save(params)
+  end,
+  [protocol.DIAGNOSTICS] = function(_, params)
+    return require('dsh.language').diagnostics(params)
+  end,
+  [protocol.NAVIGATE] = function(_, params)
+    return require('dsh.language').navigate(params)
+  end,
+}
+
+-- Starting and ending -------------------------------------------------------------------------------------------
+
+---The folder that the agent works in: that of the working directory's project.
+---@return string
+function M.root()
+  local here = vim.fn.getcwd(-1, -1)
+  return vim.fs.root(here, config.get().root_markers) or here
+end
+
+---What a command is answered when the server has gone.
+local GONE = { message = 'the server ended before it answered' }
+
+local function forget_process()
+  state.client_id, state.status, waiting, stopping, exit = nil, nil, nil, false, nil
+  for _, view in pairs(state.views) do
+    view.live = {}
+  end
+  local callbacks = unanswered
+  unanswered = {}
+  for callback in pairs(callbacks) do
+    callback(GONE)
+  end
+end
+
+local function on_exit(code, signal)
+  if exit then
+    code, signal = exit.code, exit.signal
+  end
+  vim.schedule(function()
+    local asked = stopping or vim.v.exiting ~= vim.NIL
+    forget_process()
+    if not asked then
+      state.ended = signal ~= 0 and ('signal %d'):format(signal) or ('exit code %d'):format(code)
+      message.error(('the server has ended (%s); :Dsh restart goes on with the session'):format(state.ended))
+      M.announce('DshExit', { code = code, signal = signal })
+    end
+    emit('exit')
+    local callbacks = restarting or {}
+    restarting = nil
+    for _, callback in ipairs(callbacks) do
+      M.with(callback)
+    end
+  end)
+end
+
+---Start the server, and keep what Neovim would say of its end for ourselves.
+local function spawn(command)
+  return function(dispatchers)
+    local tell = dispatchers.on_exit
+    dispatchers.on_exit = function(code, signal)
+      exit = { code = code, signal = signal }
+      tell(0, 0)
+    end
+    return vim.lsp.rpc.start(command, dispatchers)
+  end
+end
+
+local CAPABILITIES = {
+  version = protocol.VERSION,
+  review = true,
+  approve = true,
+  ask = true,
+  diagnostics = true,
+  navigate = true,
+  save = true,
+}
+
+---The configuration for `vim.lsp`, as `lsp/dsh_lsp.lua` gives it.
+---@return vim.lsp.Config
+function M.lsp_config()
+  return {
+    name = M.NAME,
+    cmd = spawn(config.get().cmd),
+    root_dir = function(_, on_dir)
+      on_dir(M.root())
+    end,
+    reuse_client = function(client)
+      return client.name == M.NAME and not client:is_stopped()
+    end,
+    capabilities = vim.tbl_deep_extend('force', vim.lsp.protocol.make_client_capabilities(), {
+      experimental = { dsh = CAPABILITIES },
+    }),
+    flags = { debounce_text_changes = 40 }, -- an edit lands in the tick after a change that the server was told of
+    handlers = HANDLERS,
+    before_init = function(params, client_config)
+      token = ('dsh-%d'):format(vim.uv.hrtime())
+      local given = client_config.init_options or {}
+      local options = vim.tbl_deep_extend('force', config.get().settings, given, { eventToken = token })
+      params.initializationOptions = options
+    end,
+    on_init = function(client)
+      state.client_id, state.ended = client.id, nil
+      M.attach_all()
+      require('dsh.language').watch()
+      vim.schedule(function()
+        M.resume(client)
+      end)
+    end,
+    on_exit = on_exit,
+  }
+end
+
+---Show the server the documents that Neovim holds.
+function M.attach_all()
+  for _, bufnr in ipairs(vim.api.nvim_list_bufs()) do
+    M.attach(bufnr)
+  end
+end
+
+---@param bufnr integer
+function M.attach(bufnr)
+  if state.client_id and require('dsh.buffers').is_document(bufnr) then
+    vim.lsp.buf_attach_client(bufnr, state.client_id)
+  end
+end
+
+---Go on with the session that was there before, then let those go on who wait for the server.
+---@param client vim.lsp.Client
+function M.resume(client)
+  local function ready()
+    local callbacks = waiting or {}
+    waiting = nil
+    emit('start')
+    for _, callback in ipairs(callbacks) do
+      callback(client)
+    end
+  end
+  if not state.session then
+    return ready()
+  end
+  local argument = { session = state.session, after = state.seqs[state.session] or -1 }
+  M.send(client, protocol.COMMANDS.session_open, argument, function(failure)
+    if failure then
+      message.warn(('the session could not be opened again: %s'):format(failure.message))
+      state.session = nil
+      emit('session')
+    end
+    ready()
+  end)
+end
+
+---Forget a session that is gone.
+---@param id string
+function M.forget(id)
+  state.views[id], state.seqs[id] = nil, nil
+  if state.session == id then
+    state.session, state.status = nil, nil
+    emit('session')
+  end
+end
+
+---@return vim.lsp.Client? client that is ready
+function M.get()
+  local client = state.client_id and vim.lsp.get_client_by_id(state.client_id)
+  return client and client.initialized and not client:is_stopped() and client or nil
+end
+
+---Call back with the server, which is started if it does not run.
+---@param callback fun(client: vim.lsp.Client)
+function M.with(callback)
+  if restarting then
+    table.insert(restarting, callback)
+    return
+  end
+  local client = M.get()
+  if client and not waiting then
+    return callback(client)
+  end
+  if waiting then
+    table.insert(waiting, callback)
+    return
+  end
+  local command = config.get().cmd[1]
+  if vim.fn.executable(command) == 0 then
+    return message.error(('%s is not there; see :checkhealth dsh'):format(command))
+  end
+  waiting = { callback }
+  local wanted = vim.deepcopy(vim.lsp.config[M.NAME])
+  wanted.root_dir = M.root()
+  local id = vim.lsp.start(wanted, { attach = false, reuse_client = wanted.reuse_client, silent = true })
+  if not id then
+    waiting = nil
+    message.error('the server could not be started; see :checkhealth dsh')
+  end
+end
+
+---Stop the server, which keeps what waits.
+function M.stop()
+  local client = state.client_id and vim.lsp.get_client_by_id(state.client_id)
+  if client then
+    stopping = true
+    client:stop()
+  end
+end
+
+---Start the server again, after it has stopped if it still runs; the session goes on.
+function M.restart()
+  local client = state.client_id and vim.lsp.get_client_by_id(state.client_id)
+  if restarting then
+    return
+  elseif not client then
+    return M.with(function() end)
+  end
+  restarting = { function() end }
+  M.stop()
+  vim.defer_fn(function()
+    if not client:is_stopped() then
+      client:stop(true)
+    end
+  end, STOP_MS)
+end
+
+-- Commands ------------------------------------------------------------------------------------------------------
+
+local CHANGES_SESSION = {
+  [protocol.COMMANDS.followup] = true,
+  [protocol.COMMANDS.steer] = true,
+  [protocol.COMMANDS.inject] = true,
+  [protocol.COMMANDS.session_new] = true,
+  [protocol.COMMANDS.session_open] = true,
+  [protocol.COMMANDS.session_fork] = true,
+}
+
+---Tell the user of a command that failed.
+---@param failure { message: string }
+function M.tell(failure)
+  if failure ~= GONE then -- the end of the server is told once
+    message.warn(failure.message)
+  end
+end
+
+---Send a command to a server that is ready.
+---@param client vim.lsp.Client
+---@param command string
+---@param argument table?
+---@param callback fun(failure: table?, result: table?)
+function M.send(client, command, argument, callback)
+  local known = vim.tbl_get(client.server_capabilities, 'executeCommandProvider', 'commands') or {}
+  if not vim.list_contains(known, command) then
+    return callback({ message = ('the server does not know %s: pip install --upgrade dsh-lsp'):format(command) })
+  end
+  argument = argument and next(argument) and argument or vim.empty_dict()
+  unanswered[callback] = true
+  local function answered(failure, result)
+    if unanswered[callback] then -- else its end was told
+      unanswered[callback] = nil
+      callback(failure, result)
+    end
+  end
+  local params = { command = command, arguments = { argument } }
+  if not client:request('workspace/executeCommand', params, answered) then
+    answered(GONE)
+  end
+end
+
+---Run a command, starting the server if need be; a failure is told to the user unless `on_failure` takes it.
+---@param command string
+---@param argument table?
+---@param callback fun(result: table)?
+---@param on_failure fun(failure: table)?
+function M.run(command, argument, callback, on_failure)
+  M.with(function(client)
+    M.send(client, command, argument, function(failure, result)
+      if failure then
+        return (on_failure or M.tell)(failure)
+      end
+      if CHANGES_SESSION[command] then
+        set_session(result.session or result.summary.session)
+      end
+      if callback then
+        callback(result)
+      end
+    end)
+  end)
+end
+
+return M

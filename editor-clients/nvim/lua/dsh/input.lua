@@ -1,0 +1,123 @@
+---Input: the area below the conversation where the user writes to the agent.
+---
+---Rules: what was written is not lost: it stays until the server has it on disk, and comes back if it could not be
+---sent.
+
+local client = require('dsh.client')
+local config = require('dsh.config')
+local keys = require('dsh.keys')
+local protocol = require('dsh.protocol')
+
+local M = {}
+
+local NAME = 'dsh://input'
+local ns = vim.api.nvim_create_namespace('dsh.input')
+
+local bufnr ---@type integer?
+local context = {} ---@type { item: table, name: string }[] what goes with the next message
+
+local function lines()
+  return vim.api.nvim_buf_get_lines(bufnr, 0, -1, false)
+end
+
+---Draw what goes with the message, and what one can do while it is empty.
+local function decorate()
+  vim.api.nvim_buf_clear_namespace(bufnr, ns, 0, -1)
+  local names = vim.tbl_map(function(part)
+    return part.name
+  end, context)
+  if #names > 0 then
+    local chip = { { '↳ ' .. table.concat(names, ', '), 'DshLink' }, { '  with the next message', 'DshMuted' } }
+    vim.api.nvim_buf_set_extmark(bufnr, ns, 0, 0, { virt_lines = { chip }, virt_lines_above = false })
+  end
+  if table.concat(lines()) == '' then
+    local key = config.get().keys
+    local words = keys.words({ { key.send, 'send' }, { key.steer, 'steer' }, { key.cancel, 'cancel' } })
+    vim.api.nvim_buf_set_extmark(bufnr, ns, 0, 0, {
+      virt_text = { { 'Ask…  ' .. words, 'DshMuted' } },
+      virt_text_pos = 'overlay',
+    })
+  end
+end
+
+---Put words back that could not be sent, before what has been written since.
+local function give_back(words)
+  local now = lines()
+  local given = vim.split(words, '\n', { plain = true })
+  vim.api.nvim_buf_set_lines(bufnr, 0, #now == 1 and now[1] == '' and 1 or 0, false, given)
+  decorate()
+end
+
+---Send what is written.
+---@param command string? another one than `dsh.followup`
+function M.send(command)
+  local words = vim.trim(table.concat(lines(), '\n'))
+  if words == '' then
+    return
+  end
+  local sent = vim.tbl_map(function(part)
+    return part.item
+  end, context)
+  local kept = context
+  context = {}
+  vim.api.nvim_buf_set_lines(bufnr, 0, -1, false, {})
+  decorate()
+  local argument = { text = words, context = #sent > 0 and sent or nil }
+  client.run(command or protocol.COMMANDS.followup, argument, nil, function(failure)
+    context = vim.list_extend(kept, context)
+    give_back(words)
+    client.tell(failure)
+  end)
+end
+
+---Let something go with the next message.
+---@param item table an item of `context`
+---@param name string
+function M.attach(item, name)
+  context[#context + 1] = { item = item, name = name }
+  decorate()
+end
+
+---Put words back that could not be sent, with what should have gone with them.
+---@param words string
+---@param item table?
+---@param name string?
+function M.put_back(words, item, name)
+  M.buffer()
+  if item then
+    context[#context + 1] = { item = item, name = name }
+  end
+  give_back(words)
+end
+
+---@return integer
+function M.buffer()
+  if bufnr and vim.api.nvim_buf_is_valid(bufnr) then
+    return bufnr
+  end
+  bufnr = vim.api.nvim_create_buf(false, true)
+  vim.api.nvim_buf_set_name(bufnr, NAME)
+  vim.bo[bufnr].buftype = 'nofile'
+  vim.bo[bufnr].bufhidden = 'hide'
+  vim.bo[bufnr].swapfile = false
+  vim.bo[bufnr].filetype = 'dsh-input'
+  vim.bo[bufnr].syntax = 'dsh'
+  local key = config.get().keys
+  local function map(modes, lhs, rhs, what)
+    if lhs then
+      vim.keymap.set(modes, lhs, rhs, { buffer = bufnr, desc = 'dsh: ' .. what })
+    end
+  end
+  map({ 'n', 'i' }, key.send, function()
+    M.send()
+  end, 'send')
+  map({ 'n', 'i' }, key.steer, function()
+    M.send(protocol.COMMANDS.steer)
+  end, 'steer the running turn')
+  map('i', key.newline, '<CR>', 'begin a line')
+  vim.api.nvim_create_autocmd({ 'TextChanged', 'TextChangedI' }, { buffer = bufnr, callback = decorate })
+  decorate()
+  return bufnr
+end
+
+return M

@@ -1,0 +1,82 @@
+---Keys: maps that exist only while there is something to decide, and give way to the user's own again afterwards.
+
+local config = require('dsh.config')
+
+local M = {}
+
+---@class dsh.Keys
+---@field bufnr integer? of buffer-local maps
+---@field before table<string, table> what was mapped before
+
+local function mapped(bufnr, lhs)
+  local function look()
+    return vim.fn.maparg(lhs, 'n', false, true)
+  end
+  local map = bufnr and vim.api.nvim_buf_call(bufnr, look) or look()
+  return next(map) and (map.buffer == 1) == (bufnr ~= nil) and map or nil
+end
+
+---What keys do, in words, leaving out those that the user has not.
+---@param parts { [1]: string|false, [2]: string }[] key, what it does
+---@return string
+function M.words(parts)
+  local words = {}
+  for _, part in ipairs(parts) do
+    words[#words + 1] = part[1] and ('%s %s'):format(part[1], part[2]) or nil
+  end
+  return table.concat(words, ' · ')
+end
+
+---The words for what decides a permission, a question or a review.
+---@param kind 'approval'|'question'|'review'
+---@return string
+function M.hint(kind)
+  local key = config.get().keys
+  if kind == 'question' then
+    return M.words({ { key.answer, 'answer' } })
+  elseif kind == 'review' then
+    return M.words({ { ':Dsh review', 'shows it' } })
+  end
+  return M.words({ { key.allow, 'allow' }, { key.allow_session, 'for this session' }, { key.deny, 'refuse' } })
+end
+
+---Set normal-mode maps; false for a key leaves it out.
+---@param maps { [1]: string|false, [2]: fun(), [3]: string }[] key, action, description
+---@param bufnr integer? a buffer's own; global if there is none
+---@return dsh.Keys
+function M.set(maps, bufnr)
+  local keys = { bufnr = bufnr, before = {}, set = {} }
+  for _, map in ipairs(maps) do
+    local lhs = map[1]
+    if lhs then
+      keys.before[lhs] = mapped(bufnr, lhs)
+      vim.keymap.set('n', lhs, map[2], { buffer = bufnr, desc = 'dsh: ' .. map[3], nowait = bufnr ~= nil })
+      table.insert(keys.set, lhs)
+    end
+  end
+  return keys
+end
+
+---Take maps away, and put back what they hid.
+---@param keys dsh.Keys
+function M.clear(keys)
+  if keys.bufnr and not vim.api.nvim_buf_is_valid(keys.bufnr) then
+    return
+  end
+  for _, lhs in ipairs(keys.set) do
+    pcall(vim.keymap.del, 'n', lhs, { buffer = keys.bufnr })
+    local before = keys.before[lhs]
+    if before then
+      local function restore()
+        vim.fn.mapset('n', false, before)
+      end
+      if keys.bufnr then
+        vim.api.nvim_buf_call(keys.bufnr, restore)
+      else
+        restore()
+      end
+    end
+  end
+end
+
+return M

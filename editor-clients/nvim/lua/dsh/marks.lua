@@ -1,0 +1,199 @@
+---Marks: a proposed hunk as it shows in its buffer: old lines marked, new lines drawn below them, text untouched.
+---
+---Rules: marks move with the text, so that typing elsewhere changes nothing; nothing is written into the buffer.
+
+local M = {}
+
+local ns = vim.api.nvim_create_namespace('dsh.review')
+local hints = vim.api.nvim_create_namespace('dsh.review.hint')
+
+---@class dsh.Hunk
+---@field id string
+---@field oldText string
+---@field newText string
+---@field range { start: { line: integer }, ['end']: { line: integer } }
+
+local function lines_of(text)
+  return text == '' and {} or vim.split((text:gsub('\r?\n$', '')), '\r?\n')
+end
+M.lines_of = lines_of
+
+---The bytes of two lines that differ: where the difference begins, and how many bytes are the same after it.
+---@param a string
+---@param b string
+---@return integer first, integer rest
+function M.difference(a, b)
+  local first, most = 0, math.min(#a, #b)
+  while first < most and a:byte(first + 1) == b:byte(first + 1) do
+    first = first + 1
+  end
+  first = first + vim.str_utf_start(a .. ' ', first + 1)
+  local rest = 0
+  while rest < most - first and a:byte(#a - rest) == b:byte(#b - rest) do
+    rest = rest + 1
+  end
+  while rest > 0 and vim.str_utf_start(a, #a - rest + 1) ~= 0 do
+    rest = rest - 1
+  end
+  return first, rest
+end
+
+---One new line as a virtual one; what differs from the old line in its place stands out.
+local function virtual(line, old, width, tab)
+  local first, rest = 0, #line
+  if old then
+    first, rest = M.difference(old, line)
+  end
+  local column, chunks = 0, {}
+  local pieces = { { line:sub(1, first), 'DshReviewNew' }, { line:sub(first + 1, #line - rest), 'DshReviewNewText' } }
+  pieces[3] = { line:sub(#line - rest + 1), 'DshReviewNew' }
+  if not old then
+    pieces = { { line, 'DshReviewNew' } }
+  end
+  for _, piece in ipairs(pieces) do
+    local text = piece[1]:gsub('[^\t]*\t?', function(part) -- a tab in a virtual line is not as wide as in a real one
+      local plain = part:gsub('\t$', '')
+      column = column + vim.fn.strdisplaywidth(plain)
+      if plain ~= part then
+        local gap = tab - column % tab
+        column = column + gap
+        plain = plain .. (' '):rep(gap)
+      end
+      return plain
+    end)
+    if text ~= '' then
+      chunks[#chunks + 1] = { text, piece[2] }
+    end
+  end
+  chunks[#chunks + 1] = { (' '):rep(math.max(1, width - column)), 'DshReviewNew' }
+  return chunks
+end
+
+---@class dsh.Mark
+---@field bufnr integer
+---@field ids integer[] of the extmarks; the first holds the place
+---@field old integer how many old lines there are
+
+local function set(mark, row, column, options)
+  mark.ids[#mark.ids + 1] = vim.api.nvim_buf_set_extmark(mark.bufnr, ns, row, column, options)
+end
+
+local function mark_old(mark, row, old, new)
+  local options = { end_row = row + math.max(#old - 1, 0), invalidate = false, priority = 90 }
+  if #old > 0 then
+    options.line_hl_group = 'DshReviewOld'
+  end
+  set(mark, row, 0, options)
+  for i, line in ipairs(#old == #new and old or {}) do
+    local first, rest = M.difference(line, new[i])
+    if first < #line - rest then
+      local where = { end_col = #line - rest, hl_group = 'DshReviewOldText', priority = 210, strict = false }
+      set(mark, row + i - 1, first, where)
+    end
+  end
+end
+
+---Show a hunk at a row, from 0.
+---@param bufnr integer
+---@param row integer
+---@param hunk dsh.Hunk
+---@return dsh.Mark
+function M.show(bufnr, row, hunk)
+  local old, new = lines_of(hunk.oldText), lines_of(hunk.newText)
+  local mark = { bufnr = bufnr, ids = {}, old = #old }
+  local last = vim.api.nvim_buf_line_count(bufnr) - 1
+  mark_old(mark, math.min(row, last), old, new)
+  local lines = {}
+  for i, line in ipairs(new) do
+    lines[i] = virtual(line, #old == #new and old[i] or nil, vim.o.columns, vim.bo[bufnr].tabstop)
+  end
+  if #lines > 0 then
+    local above = #old == 0 and row <= last
+    local at = #old == 0 and math.min(row, last) or row + #old - 1
+    set(mark, math.min(at, last), 0, { virt_lines = lines, virt_lines_above = above })
+  end
+  return mark
+end
+
+---Show lines that landed.
+---@param bufnr integer
+---@param row integer
+---@param text string
+---@return dsh.Mark
+function M.show_landed(bufnr, row, text)
+  local count = math.max(1, #lines_of(text))
+  local last = vim.api.nvim_buf_line_count(bufnr) - 1
+  local mark = { bufnr = bufnr, ids = {}, old = count }
+  local first = math.min(row, last)
+  set(mark, first, 0, { end_row = math.min(first + count - 1, last), line_hl_group = 'DshLanded', priority = 90 })
+  return mark
+end
+
+---@param mark dsh.Mark
+function M.clear(mark)
+  if vim.api.nvim_buf_is_valid(mark.bufnr) then
+    for _, id in ipairs(mark.ids) do
+      vim.api.nvim_buf_del_extmark(mark.bufnr, ns, id)
+    end
+  end
+end
+
+---Whether a mark still stands; reading a file again takes all of them away.
+---@param mark dsh.Mark
+function M.is_there(mark)
+  return vim.api.nvim_buf_is_loaded(mark.bufnr)
+    and #vim.api.nvim_buf_get_extmark_by_id(mark.bufnr, ns, mark.ids[1], {}) > 0
+end
+
+---The rows of a mark as they are now, from 0; the last one included.
+---@param mark dsh.Mark
+---@return integer first, integer last
+function M.rows(mark)
+  local place = vim.api.nvim_buf_get_extmark_by_id(mark.bufnr, ns, mark.ids[1], { details = true })
+  local first = place[1] or 0
+  return first, math.max(first, (place[3] or {}).end_row or first)
+end
+
+---Where the old lines of a hunk stand: where they should, or at the place nearest to it.
+---@param bufnr integer
+---@param hunk dsh.Hunk
+---@return integer? row from 0
+function M.locate(bufnr, hunk)
+  local old, wanted = lines_of(hunk.oldText), hunk.range.start.line
+  local lines = vim.api.nvim_buf_get_lines(bufnr, 0, -1, false)
+  if #old == 0 then
+    return wanted <= #lines and wanted or nil
+  end
+  local function stands_at(row)
+    for i, line in ipairs(old) do
+      if lines[row + i] ~= line then
+        return false
+      end
+    end
+    return true
+  end
+  for distance = 0, #lines do
+    for _, row in ipairs({ wanted - distance, wanted + distance }) do
+      if row >= 0 and row + #old <= #lines and stands_at(row) then
+        return row
+      end
+    end
+  end
+end
+
+---Say at the end of a line what can be done there, and nowhere else in the buffer.
+---@param bufnr integer
+---@param row integer?
+---@param text string?
+function M.hint(bufnr, row, text)
+  vim.api.nvim_buf_clear_namespace(bufnr, hints, 0, -1)
+  if row and text then
+    vim.api.nvim_buf_set_extmark(bufnr, hints, row, 0, {
+      virt_text = { { '  ' .. text, 'DshMuted' } },
+      virt_text_pos = 'eol',
+      hl_mode = 'replace',
+    })
+  end
+end
+
+return M

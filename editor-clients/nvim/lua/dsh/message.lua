@@ -1,0 +1,34 @@
+---Message: short words for the user, which never ask for a key.
+---
+---Rules: one line that fits the screen, since a longer one makes Neovim ask to press ENTER, and that key would be
+---taken from what the user is typing.
+
+local M = {}
+
+local MARGIN = 12 -- what Neovim itself may put beside a message
+
+local function say(text, level)
+  text = 'dsh: ' .. vim.trim(text:gsub('%s+', ' '))
+  local width = math.max(20, vim.o.columns - MARGIN)
+  if vim.fn.strdisplaywidth(text) > width then
+    text = vim.fn.strcharpart(text, 0, width - 1) .. '…'
+  end
+  vim.notify(text, level)
+end
+
+---@param text string
+function M.info(text)
+  say(text, vim.log.levels.INFO)
+end
+
+---@param text string
+function M.warn(text)
+  say(text, vim.log.levels.WARN)
+end
+
+---@param text string
+function M.error(text)
+  say(text, vim.log.levels.ERROR)
+end
+
+return M

@@ -1,0 +1,55 @@
+---Preview: the buffers of proposed files that do not exist yet.
+
+local marks = require('dsh.marks')
+
+local M = {}
+
+local ns = vim.api.nvim_create_namespace('dsh.preview')
+local previews = {} ---@type table<string, integer> by URI
+
+---@param uri string
+---@return integer? bufnr
+function M.of(uri)
+  local bufnr = previews[uri]
+  return bufnr and vim.api.nvim_buf_is_loaded(bufnr) and bufnr or nil
+end
+
+---The preview of a file, made if there is none; it can be read, not changed.
+---@param one dsh.Waiting
+---@return integer bufnr
+function M.open(one)
+  local bufnr = M.of(one.uri)
+  if bufnr then
+    return bufnr
+  end
+  local path = vim.uri_to_fname(one.uri)
+  bufnr = vim.api.nvim_create_buf(false, true)
+  previews[one.uri] = bufnr
+  vim.api.nvim_buf_set_name(bufnr, ('dsh:/proposal/%s%s'):format(one.proposal, path))
+  vim.api.nvim_buf_set_lines(bufnr, 0, -1, false, marks.lines_of(one.hunk.newText))
+  vim.bo[bufnr].modifiable = false
+  vim.bo[bufnr].bufhidden = 'wipe'
+  vim.bo[bufnr].filetype = vim.filetype.match({ filename = path, buf = bufnr }) or ''
+  for row = 0, vim.api.nvim_buf_line_count(bufnr) - 1 do
+    vim.api.nvim_buf_set_extmark(bufnr, ns, row, 0, { line_hl_group = 'DshReviewNew' })
+  end
+  return bufnr
+end
+
+---A preview that is decided gives way to the file if that is there now, else to nothing.
+---@param uri string
+function M.close(uri)
+  local bufnr = M.of(uri)
+  previews[uri] = nil
+  local path = vim.uri_to_fname(uri)
+  for _, win in ipairs(bufnr and vim.fn.win_findbuf(bufnr) or {}) do
+    local file = vim.uv.fs_stat(path) and vim.fn.bufadd(path) or vim.api.nvim_create_buf(true, false)
+    vim.bo[file].buflisted = true
+    vim.api.nvim_win_set_buf(win, file)
+  end
+  if bufnr and vim.api.nvim_buf_is_valid(bufnr) then
+    vim.api.nvim_buf_delete(bufnr, { force = true })
+  end
+end
+
+return M

@@ -1,0 +1,427 @@
+---Review: the hunks that wait for a decision, shown in their buffers, and those that landed unasked, to be undone.
+---
+---Rules: the server knows what waits and where, this only shows it; a buffer has the keys only while something shows.
+
+local buffers = require('dsh.buffers')
+local client = require('dsh.client')
+local config = require('dsh.config')
+local keys = require('dsh.keys')
+local marks = require('dsh.marks')
+local message = require('dsh.message')
+local preview = require('dsh.preview')
+local protocol = require('dsh.protocol')
+local session = require('dsh.session')
+
+local M = {}
+
+local AGAIN_MS, TRIES = 150, 20
+
+---@class dsh.Waiting
+---@field uri string
+---@field kind 'edit'|'create'|'rename'|'delete'|'landed'
+---@field proposal string
+---@field new_uri string?
+---@field hunk dsh.Hunk
+---@field bufnr integer? that shows it
+---@field mark dsh.Mark?
+
+local waiting = {} ---@type table<string, dsh.Waiting> by hunk id
+local order = {} ---@type string[]
+local landed = {} ---@type table<string, dsh.Waiting> unasked, since the last turn began
+local buffer_keys = {} ---@type table<integer, dsh.Keys>
+local due, busy, tries = false, false, 0
+local afterwards = {} ---@type fun()[] to be called when it is known what waits
+
+-- What is shown -------------------------------------------------------------------------------------------------
+
+local function all()
+  local found = vim.tbl_map(function(id)
+    return waiting[id]
+  end, order)
+  return vim.list_extend(found, vim.tbl_values(landed))
+end
+
+---What shows in a buffer, from its top.
+---@param bufnr integer
+---@return dsh.Waiting[]
+function M.in_buffer(bufnr)
+  local found = vim.tbl_filter(function(one)
+    return one.bufnr == bufnr and one.mark ~= nil and marks.is_there(one.mark)
+  end, all())
+  table.sort(found, function(a, b)
+    return (marks.rows(a.mark)) < (marks.rows(b.mark))
+  end)
+  return found
+end
+
+---What shows under the cursor.
+---@return dsh.Waiting?
+function M.here()
+  local row = vim.fn.line('.') - 1
+  for _, one in ipairs(M.in_buffer(vim.api.nvim_get_current_buf())) do
+    local first, last = marks.rows(one.mark)
+    if row >= first and row <= last or one.kind == 'create' then
+      return one
+    end
+  end
+end
+
+---What waits, by file.
+---@return { uri: string, kind: string, hunks: integer }[]
+function M.files()
+  local found, by_uri = {}, {}
+  for _, id in ipairs(order) do
+    local one = waiting[id]
+    if not by_uri[one.uri] then
+      by_uri[one.uri] = { uri = one.uri, kind = one.kind, hunks = 0 }
+      found[#found + 1] = by_uri[one.uri]
+    end
+    by_uri[one.uri].hunks = by_uri[one.uri].hunks + 1
+  end
+  return found
+end
+
+-- Keys ----------------------------------------------------------------------------------------------------------
+
+local function hint(bufnr)
+  local one = vim.api.nvim_get_current_buf() == bufnr and M.here()
+  if not one then
+    return marks.hint(bufnr)
+  end
+  local key = config.get().keys
+  local words = one.kind == 'landed' and keys.words({ { key.accept, 'keep' }, { key.reject, 'undo' } })
+    or keys.words({ { key.accept, 'accept' }, { key.reject, 'reject' }, { key.edit, 'edit' } })
+  marks.hint(bufnr, (marks.rows(one.mark)), words)
+end
+
+local function verdict(name, ...)
+  local given = { ... }
+  return function()
+    require('dsh.verdict')[name](unpack(given))
+  end
+end
+
+local function set_keys(bufnr)
+  local key = config.get().keys
+  buffer_keys[bufnr] = keys.set({
+    { key.next_hunk, M.next, 'next proposed hunk' },
+    { key.previous_hunk, M.previous, 'previous proposed hunk' },
+    { key.accept, verdict('accept', 'hunk'), 'accept this hunk' },
+    { key.reject, verdict('reject', 'hunk'), 'reject this hunk' },
+    { key.comment, verdict('comment'), 'reject this hunk and say why' },
+    { key.edit, verdict('edit'), 'change this hunk before it lands' },
+    { key.accept_file, verdict('accept', 'file'), 'accept all hunks here' },
+    { key.reject_file, verdict('reject', 'file'), 'reject all hunks here' },
+  }, bufnr)
+  vim.api.nvim_create_autocmd({ 'CursorMoved', 'BufEnter' }, {
+    group = vim.api.nvim_create_augroup('dsh.review.' .. bufnr, {}),
+    buffer = bufnr,
+    callback = function()
+      hint(bufnr)
+    end,
+  })
+end
+
+local function clear_keys(bufnr, set)
+  keys.clear(set)
+  pcall(vim.api.nvim_del_augroup_by_name, 'dsh.review.' .. bufnr)
+  if vim.api.nvim_buf_is_valid(bufnr) then
+    marks.hint(bufnr)
+  end
+end
+
+---Give the keys to the buffers that show something, and to no others.
+local function update_keys()
+  local wanted = {}
+  for _, one in ipairs(all()) do
+    if one.mark and marks.is_there(one.mark) then
+      wanted[one.bufnr] = true
+    end
+  end
+  for bufnr, set in pairs(buffer_keys) do
+    if not wanted[bufnr] then
+      clear_keys(bufnr, set)
+      buffer_keys[bufnr] = nil
+    end
+  end
+  for bufnr in pairs(wanted) do
+    if not buffer_keys[bufnr] then
+      set_keys(bufnr)
+    end
+    hint(bufnr)
+  end
+end
+
+-- Showing -------------------------------------------------------------------------------------------------------
+
+---What a hunk is drawn from: a file that is only looked at, or only renamed, has no text of its own to mark.
+---@type table<string, fun(one: dsh.Waiting): table>
+local DRAWN = {
+  create = function()
+    return { oldText = '', newText = '' }
+  end,
+  rename = function(one)
+    local name = vim.fn.fnamemodify(vim.uri_to_fname(one.new_uri), ':~:.')
+    return { oldText = '', newText = ('→ is to be renamed to %s\n'):format(name) }
+  end,
+}
+
+---Show one in its buffer, if that is there and holds what the hunk is for; false to look again soon.
+local function show(one)
+  if one.mark and marks.is_there(one.mark) then
+    return true
+  end
+  local bufnr = one.kind == 'create' and preview.of(one.uri) or one.kind ~= 'create' and buffers.of(one.uri) or nil
+  one.bufnr, one.mark = bufnr, nil
+  if not bufnr then
+    return true
+  end
+  local drawn = DRAWN[one.kind] and vim.tbl_extend('force', one.hunk, DRAWN[one.kind](one)) or one.hunk
+  local row = DRAWN[one.kind] and 0 or marks.locate(bufnr, drawn)
+  if row then
+    one.mark = marks.show(bufnr, row, drawn)
+  end
+  return row ~= nil
+end
+
+local function forget(one)
+  if one.mark then
+    marks.clear(one.mark)
+  end
+  if one.kind == 'create' then
+    vim.schedule(function()
+      preview.close(one.uri)
+    end)
+  end
+end
+
+---Take what waits as the server has it.
+local function take(files)
+  local now, all_shown = {}, true
+  order = {}
+  for _, file in ipairs(files) do
+    for _, hunk in ipairs(file.hunks) do
+      now[hunk.id] = true
+      order[#order + 1] = hunk.id
+      local one = waiting[hunk.id] or { uri = file.uri, kind = file.kind, proposal = file.proposal }
+      one.hunk, one.new_uri = hunk, file.newUri
+      waiting[hunk.id] = one
+      all_shown = show(one) and all_shown
+    end
+  end
+  for id, one in pairs(waiting) do
+    if not now[id] then
+      waiting[id] = nil
+      forget(one)
+    end
+  end
+  update_keys()
+  return all_shown
+end
+
+local function ask(server)
+  busy = true
+  client.send(server, protocol.COMMANDS.review_list, { session = client.state.session }, function(failure, result)
+    busy = false
+    local all_shown = take(failure and {} or result.files)
+    tries = all_shown and 0 or tries + 1
+    if not all_shown and tries < TRIES then -- the server has not heard of the last keys yet
+      vim.defer_fn(M.refresh, AGAIN_MS)
+    end
+    local callbacks = afterwards
+    afterwards = {}
+    for _, callback in ipairs(callbacks) do
+      callback()
+    end
+    vim.api.nvim_exec_autocmds('User', { pattern = 'DshReviewShown', modeline = false })
+  end)
+end
+
+---Ask what waits, and show it; soon, since much may change at once.
+---@param callback fun()? called then
+function M.refresh(callback)
+  afterwards[#afterwards + 1] = callback
+  if due then
+    return
+  end
+  due = true
+  vim.schedule(function()
+    due = false
+    local server = client.get()
+    if not server or not client.state.session then
+      afterwards = {}
+      take({})
+    elseif busy then
+      vim.defer_fn(M.refresh, AGAIN_MS)
+    else
+      ask(server)
+    end
+  end)
+end
+
+-- What landed unasked -------------------------------------------------------------------------------------------
+
+---Mark what landed without having been asked for, until the next turn: it can be undone.
+---@param data table of the event
+---@param review dsh.Item
+local function note_landed(data, review)
+  local is_undo = vim.iter(session.hunks(review)):any(function(hunk)
+    return hunk.id == data.hunk and hunk.undoes ~= nil
+  end)
+  if is_undo or landed[data.hunk] then
+    return
+  end
+  local bufnr = client.view().mode == 'auto-edit' and data.kind == 'edit' and buffers.of(data.uri) or nil
+  if not bufnr then
+    return
+  end
+  local one = { uri = data.uri, kind = 'landed', proposal = data.proposal, bufnr = bufnr }
+  one.hunk = { id = data.hunk, oldText = data.before, newText = data.after, range = data.range }
+  one.mark = marks.show_landed(bufnr, data.range.start.line, data.after)
+  landed[data.hunk] = one
+end
+
+---Forget one that landed: it is kept, undone, or the next turn has begun.
+---@param id string?
+function M.forget_landed(id)
+  for found, one in pairs(landed) do
+    if id == nil or id == found then
+      landed[found] = nil
+      forget(one)
+    end
+  end
+  update_keys()
+end
+
+local function note_undone(data)
+  for _, file in ipairs(data.files) do
+    for _, hunk in ipairs(file.hunks) do
+      if hunk.undoes then
+        M.forget_landed(hunk.undoes)
+      end
+    end
+  end
+end
+
+-- Going there ---------------------------------------------------------------------------------------------------
+
+local function go_to(one)
+  if one.kind == 'create' then
+    local win = buffers.document_window()
+    if win then
+      vim.api.nvim_set_current_win(win)
+    end
+    vim.api.nvim_win_set_buf(0, preview.open(one))
+  elseif buffers.of(one.uri) ~= vim.api.nvim_get_current_buf() then
+    buffers.open(vim.uri_to_fname(one.uri))
+  end
+  show(one)
+  update_keys()
+  if one.mark then
+    local row = marks.rows(one.mark)
+    vim.cmd("normal! m'")
+    vim.api.nvim_win_set_cursor(0, { row + 1, 0 })
+    vim.cmd('normal! zz')
+    if row == 0 and #one.hunk.oldText == 0 then -- lines above the first one are scrolled to, or not seen
+      vim.fn.winrestview({ topline = 1, topfill = #marks.lines_of(one.hunk.newText) })
+    end
+  end
+end
+
+---Go to another hunk: in this buffer, then in the files that follow.
+---@param step 1|-1
+local function go(step)
+  local bufnr, row = vim.api.nvim_get_current_buf(), vim.fn.line('.') - 1
+  local found = M.in_buffer(bufnr)
+  for i = step == 1 and 1 or #found, step == 1 and #found or 1, step do
+    local first = marks.rows(found[i].mark)
+    if step == 1 and first > row or step == -1 and first < row then
+      return go_to(found[i])
+    end
+  end
+  local files, at = M.files(), 0
+  for i, file in ipairs(files) do
+    at = (buffers.of(file.uri) or preview.of(file.uri)) == bufnr and i or at
+  end
+  local file = files[(at - 1 + step) % math.max(#files, 1) + 1]
+  local candidates = vim.tbl_filter(function(one)
+    return file ~= nil and one.uri == file.uri
+  end, all())
+  local target = step == 1 and candidates[1] or candidates[#candidates] or found[1]
+  if not target then
+    return message.info('nothing waits for a review')
+  end
+  go_to(target)
+end
+
+function M.next()
+  go(1)
+end
+
+function M.previous()
+  go(-1)
+end
+
+local WORDS = { create = 'new file', rename = 'is renamed', delete = 'is deleted' }
+
+local function open()
+  if #order == 0 then
+    return message.info('nothing waits for a review')
+  end
+  if #M.files() > 1 then
+    local items = vim.tbl_map(function(id)
+      local one = waiting[id]
+      return {
+        filename = vim.uri_to_fname(one.uri),
+        lnum = one.hunk.range.start.line + 1,
+        text = WORDS[one.kind] or vim.trim(marks.lines_of(one.hunk.newText)[1] or 'deleted lines'),
+      }
+    end, order)
+    vim.fn.setqflist({}, ' ', { title = 'dsh review', items = items })
+  end
+  local here = M.here()
+  go_to(here and here.kind ~= 'landed' and here or waiting[order[1]])
+end
+
+---Go to the first hunk that waits; those of several files make a quickfix list too.
+function M.open()
+  if not client.get() then
+    return message.info('nothing waits for a review')
+  end
+  M.refresh(open)
+end
+
+-- Following the session -----------------------------------------------------------------------------------------
+
+client.on('event', function(value, changed)
+  if value.type == 'turn/start' then
+    M.forget_landed()
+  elseif value.type == 'edit/landed' and changed then
+    note_landed(value.data, changed)
+  elseif value.type == 'review/opened' then
+    note_undone(value.data)
+  end
+  if vim.startswith(value.type, 'review/') or value.type == 'edit/landed' or value.type == 'turn/end' then
+    M.refresh()
+  end
+end)
+for _, name in ipairs({ 'session', 'exit' }) do
+  client.on(name, function()
+    M.forget_landed()
+  end)
+end
+for _, name in ipairs({ 'review', 'session', 'exit', 'start' }) do
+  client.on(name, function()
+    M.refresh()
+  end)
+end
+vim.api.nvim_create_autocmd('BufReadPost', { -- a file is opened, or read again, which takes its marks away
+  group = vim.api.nvim_create_augroup('dsh.review', {}),
+  callback = function()
+    if #order > 0 then
+      M.refresh()
+    end
+  end,
+})
+
+return M

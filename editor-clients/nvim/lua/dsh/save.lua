@@ -1,0 +1,63 @@
+---Save: writes buffers that the agent's edit has changed, when the server asks for it.
+---
+---Rules: nothing asks the user: a file that another program has changed since it was read is not written, and said to
+---have failed; autocommands run, as for any `:write`.
+
+local buffers = require('dsh.buffers')
+
+local M = {}
+
+---Whether the file is another one than the buffer was read from; asked of Neovim itself, without its prompt.
+local function changed_outside(bufnr)
+  local changed = false
+  local watch = vim.api.nvim_create_autocmd('FileChangedShell', {
+    buffer = bufnr,
+    callback = function()
+      changed = true
+      vim.v.fcs_choice = ''
+    end,
+  })
+  pcall(vim.cmd.checktime, bufnr)
+  vim.api.nvim_del_autocmd(watch)
+  return changed
+end
+
+---@return string? failure
+local function save(uri)
+  local bufnr = buffers.of(uri)
+  if not bufnr then
+    return 'not open'
+  elseif not vim.bo[bufnr].modified then
+    return nil
+  elseif vim.bo[bufnr].readonly then
+    return 'read-only'
+  elseif changed_outside(bufnr) then
+    return 'changed by another program'
+  end
+  local done, reason = pcall(vim.api.nvim_buf_call, bufnr, function()
+    vim.cmd('silent lockmarks write')
+  end)
+  if not done then
+    return tostring(reason)
+  end
+  return vim.bo[bufnr].modified and 'still modified' or nil
+end
+
+---Answer `dsh/save`.
+---@param params { uris: string[] }
+---@return { saved: string[], failed: string[] }
+function M.save(params)
+  local saved, failed = {}, {}
+  for _, uri in ipairs(params.uris) do
+    local reason = save(uri)
+    if reason then
+      failed[#failed + 1] = uri
+      vim.lsp.log.warn('dsh: not saved:', uri, reason)
+    else
+      saved[#saved + 1] = uri
+    end
+  end
+  return { saved = saved, failed = failed }
+end
+
+return M

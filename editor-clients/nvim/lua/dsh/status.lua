@@ -1,0 +1,111 @@
+---Status: how the session stands, as the winbar of the conversation and as a component for any status line.
+
+local client = require('dsh.client')
+local session = require('dsh.session')
+
+local M = {}
+
+local STATES = {
+  idle = { '○', 'DshMuted' },
+  running = { '●', 'DshRunning' },
+  waiting = { '◆', 'DshWaiting' },
+  compacting = { '●', 'DshRunning' },
+  ended = { '✗', 'DshFailed' },
+  off = { '○', 'DshMuted' },
+}
+
+local WAITS = {
+  review = 'your review',
+  approval = 'your permission',
+  question = 'your answer',
+  retry = 'the next try',
+  tool = 'a tool',
+}
+
+---@class dsh.Summary what a status line may show
+---@field state string idle, running, waiting, compacting, ended, off
+---@field waiting_for string?
+---@field queued integer
+---@field paused boolean
+---@field mode string?
+---@field model string?
+---@field context integer? percent of the context window in use
+---@field title string?
+
+---@return dsh.Summary
+function M.get()
+  local state, view = client.state, client.view()
+  local told = state.status or {}
+  local queue = told.queue or { nextTurn = #view.queue.nextTurn, nextStep = #view.queue.nextStep }
+  local usage = told.usage or view.usage
+  local window = usage.contextWindow
+  local now = told.state or (client.get() and session.state(view)) or 'off'
+  return {
+    state = state.ended and 'ended' or now,
+    waiting_for = told.waitingFor,
+    queued = queue.nextTurn + queue.nextStep,
+    paused = told.paused == true,
+    mode = told.mode or view.mode,
+    model = told.model and told.model.name or view.model,
+    context = window and window > 0 and math.floor(100 * usage.contextTokens / window + 0.5) or nil,
+    title = view.title,
+  }
+end
+
+---@return { [1]: string, [2]: string? }[]
+local function parts(now)
+  local found = {}
+  if now.waiting_for then
+    found[#found + 1] = { WAITS[now.waiting_for] or now.waiting_for, 'DshWaiting' }
+  end
+  if now.queued > 0 then
+    found[#found + 1] = { ('%d %s'):format(now.queued, now.paused and 'paused' or 'queued') }
+  end
+  found[#found + 1] = now.mode and { now.mode } or nil
+  found[#found + 1] = now.model and { now.model } or nil
+  found[#found + 1] = now.context and { now.context .. '%' } or nil
+  return found
+end
+
+local function escape(text)
+  return (text:gsub('%%', '%%%%'))
+end
+
+---The winbar of the conversation; what says least gives way first where there is little room.
+---@return string
+function M.winbar()
+  local now = M.get()
+  local state = STATES[now.state] or STATES.idle
+  local title, width = now.title or 'dsh', vim.api.nvim_win_get_width(vim.g.statusline_winid or 0)
+  local shown, taken = {}, math.min(vim.fn.strdisplaywidth(title), 12) + 5
+  for _, part in ipairs(parts(now)) do
+    taken = taken + vim.fn.strdisplaywidth(part[1]) + 3
+    if taken > width and #shown > 0 then
+      break
+    end
+    shown[#shown + 1] = ('%%#%s#%s'):format(part[2] or 'DshMuted', escape(part[1]))
+  end
+  local left = ('%%#%s# %s %%#DshTitle#%%<%s'):format(state[2], state[1], escape(title))
+  return ('%s%%=%s%%#DshMuted# '):format(left, table.concat(shown, '%#DshMuted# · '))
+end
+
+---A component for a status line, without colours: `require('dsh').statusline()`.
+---@return string
+function M.line()
+  local now = M.get()
+  if now.state == 'off' then
+    return ''
+  end
+  local words = vim.tbl_map(function(part)
+    return part[1]
+  end, parts(now))
+  return escape(('%s dsh %s'):format((STATES[now.state] or STATES.idle)[1], table.concat(words, ' · ')))
+end
+
+for _, name in ipairs({ 'status', 'session', 'exit', 'start' }) do
+  client.on(name, function()
+    vim.cmd('redrawstatus!')
+  end)
+end
+
+return M

@@ -1,0 +1,281 @@
+/**
+ * Chat: the side bar's page: tells it what the session shows, and does what its user asks.
+ *
+ * Rules: the page draws and nothing else; it may be thrown away at any time, so all that counts is here or in the
+ * server; it loads nothing from outside, runs no script but ours, and takes no HTML from a model.
+ */
+
+import { randomBytes } from 'node:crypto';
+import * as path from 'node:path';
+import * as vscode from 'vscode';
+import type { Chip, Frame, FromPage, How, ToPage } from './chat_messages.ts';
+import { type Client, errorCode, messageOf } from './client.ts';
+import type { Context } from './context.ts';
+import type { KeyStore } from './key.ts';
+import type { Sessions } from './sessions.ts';
+import type { Change, Store } from './store.ts';
+import { waitingFor } from './view.ts';
+
+export const VIEW = 'dsh.chat';
+
+type Parts = {
+  root: vscode.Uri;
+  client: Client;
+  store: Store;
+  sessions: Sessions;
+  context: Context;
+  keys: KeyStore;
+};
+
+export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
+  /** Whether the page has the keyboard's focus. */
+  focused = false;
+  readonly #parts: Parts;
+  readonly #disposables: vscode.Disposable[];
+  #view: vscode.WebviewView | undefined;
+  #ready = false;
+  #pending: ToPage[] = [];
+  #hasKey = true;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#disposables = [
+      vscode.window.registerWebviewViewProvider(VIEW, this),
+      parts.store.onDidChange((change) => this.#tell(change)),
+      parts.client.onDidChangeConnection(() => void this.refresh()),
+      parts.context.onDidChange(() => this.#postFrame()),
+      vscode.workspace.onDidGrantWorkspaceTrust(() => this.#postFrame()),
+    ];
+  }
+
+  get visible(): boolean {
+    return this.#view?.visible ?? false;
+  }
+
+  resolveWebviewView(view: vscode.WebviewView): void {
+    this.#view = view;
+    this.#ready = false;
+    const media = vscode.Uri.joinPath(this.#parts.root, 'dist', 'webview');
+    view.webview.options = { enableScripts: true, localResourceRoots: [media] };
+    view.webview.onDidReceiveMessage((message: FromPage) => this.#take(message));
+    view.onDidDispose(() => {
+      this.#view = undefined;
+      this.#ready = false;
+    });
+    view.onDidChangeVisibility(() => {
+      if (!view.visible) this.#ready = false; // the page is gone; it says when it is there again
+      if (!view.visible) void this.#setFocused(false);
+    });
+    view.webview.html = pageOf(view.webview, media);
+    this.#showBadge();
+  }
+
+  /** Show the chat with the cursor in its input; `draft` goes before what stands there. */
+  async open(draft?: string): Promise<void> {
+    await vscode.commands.executeCommand(`${VIEW}.focus`);
+    if (draft !== undefined) this.#post({ kind: 'draft', text: draft });
+    this.#post({ kind: 'focus' });
+  }
+
+  /** Tell the page again what stands around the session: a key was stored, the connection changed. */
+  async refresh(): Promise<void> {
+    this.#hasKey = await this.#parts.keys.has();
+    this.#postFrame();
+  }
+
+  // -- to the page --------------------------------------------------------------------------------------------------
+
+  #frame(): Frame {
+    const { client, context } = this.#parts;
+    const provider = vscode.workspace.getConfiguration('dsh').get<string>('model.provider');
+    const baseUrl = vscode.workspace.getConfiguration('dsh').get<string | null>('model.baseUrl');
+    const folder = vscode.workspace.workspaceFolders?.[0]?.name;
+    return {
+      connection: client.connection,
+      hasKey: this.#hasKey,
+      needsKey: provider !== 'demo' && !baseUrl,
+      trusted: vscode.workspace.isTrusted,
+      chips: context.chips,
+      ...(folder === undefined ? {} : { folder }),
+      ...(context.suggested === undefined ? {} : { suggested: context.suggested }),
+    };
+  }
+
+  #tell(change: Change): void {
+    const { store } = this.#parts;
+    if (change.kind === 'values') this.#post({ kind: 'values', values: change.values });
+    else if (change.kind === 'status')
+      this.#post({ kind: 'status', ...(store.status ? { status: store.status } : {}) });
+    else this.#postView();
+    this.#showBadge();
+    if (this.#view !== undefined) this.#view.description = store.view.title ?? '';
+  }
+
+  #postView(): void {
+    const { store } = this.#parts;
+    this.#post({
+      kind: 'view',
+      view: store.view,
+      frame: this.#frame(),
+      ...(store.session ? { session: store.session } : {}),
+      ...(store.status ? { status: store.status } : {}),
+    });
+  }
+
+  #postFrame(): void {
+    this.#post({ kind: 'frame', frame: this.#frame() });
+  }
+
+  #post(message: ToPage): void {
+    if (this.#ready) void this.#view?.webview.postMessage(message);
+    else if (message.kind === 'draft' || message.kind === 'focus') this.#pending.push(message); // the rest comes with the view
+  }
+
+  #showBadge(): void {
+    if (this.#view === undefined) return;
+    const waits = waitingFor(this.#parts.store.view);
+    const person = waits !== undefined && waits !== 'retry';
+    this.#view.badge = person
+      ? { value: 1, tooltip: `DSH waits for ${waits === 'review' ? 'your review' : 'you'}` }
+      : undefined;
+  }
+
+  async #setFocused(focused: boolean): Promise<void> {
+    this.focused = focused;
+    await vscode.commands.executeCommand('setContext', 'dsh.chatFocus', focused);
+  }
+
+  // -- from the page ------------------------------------------------------------------------------------------------
+
+  #take(message: FromPage): void {
+    void this.#do(message).catch((error: unknown) => {
+      if (errorCode(error) === 'ALREADY_CLAIMED' || errorCode(error) === 'NOT_PENDING') return; // the page shows it in a moment
+      void vscode.window.showErrorMessage(`DSH: ${messageOf(error)}`);
+    });
+  }
+
+  async #do(message: FromPage): Promise<void> {
+    const { client, context, store } = this.#parts;
+    const ofSession = store.session === undefined ? {} : { session: store.session };
+    switch (message.kind) {
+      case 'ready':
+        this.#ready = true;
+        this.#hasKey = await this.#parts.keys.has();
+        this.#postView();
+        for (const waiting of this.#pending.splice(0)) this.#post(waiting);
+        return;
+      case 'focused':
+        return this.#setFocused(message.focused);
+      case 'send':
+        return this.#send(message.how, message.text);
+      case 'run':
+        return void (await vscode.commands.executeCommand(message.command, ...message.args));
+      case 'approve': {
+        const { approval, decision, comment } = message;
+        return void (await client.run('dsh.approve', {
+          ...ofSession,
+          approval,
+          decision,
+          ...(comment ? { comment } : {}),
+        }));
+      }
+      case 'answer':
+        return void (await client.run('dsh.answer', {
+          ...ofSession,
+          question: message.question,
+          answer: message.answer,
+        }));
+      case 'editWaiting':
+        return void (await client.run('dsh.inbox.edit', {
+          ...ofSession,
+          message: message.message,
+          text: message.text,
+        }));
+      case 'removeWaiting':
+        return void (await client.run('dsh.inbox.remove', { ...ofSession, message: message.message }));
+      case 'open':
+        return openFile(message.path, message.line);
+      case 'link':
+        return openLink(message.href);
+      case 'copy':
+        return vscode.env.clipboard.writeText(message.text);
+      case 'findFiles':
+        return this.#post({ kind: 'files', query: message.query, files: await context.find(message.query) });
+      case 'addChip':
+        return context.add(message.chip);
+      case 'removeChip':
+        return context.remove(message.index);
+    }
+  }
+
+  /** Send the user's words; the page keeps them until they are accepted. */
+  async #send(how: How, text: string): Promise<void> {
+    const { context } = this.#parts;
+    const items = context.chips;
+    try {
+      await this.say(how, text, items);
+      context.clear(items);
+      this.#post({ kind: 'sent' });
+    } catch (error) {
+      const code = errorCode(error);
+      this.#post({ kind: 'sent', error: { text: messageOf(error), ...(code === undefined ? {} : { code }) } });
+    }
+  }
+
+  /** Give the agent words, with what they are about. */
+  async say(how: How, text: string, chips: Chip[] = []): Promise<void> {
+    const { client, sessions } = this.#parts;
+    const session = await sessions.current();
+    const context = chips.map(({ item }) => item);
+    await client.run(`dsh.${how}`, { session, text, ...(context.length > 0 ? { context } : {}) });
+  }
+
+  dispose(): void {
+    for (const disposable of this.#disposables) disposable.dispose();
+  }
+}
+
+async function openFile(file: string, line?: number): Promise<void> {
+  const folder = vscode.workspace.workspaceFolders?.[0]?.uri;
+  const uri = /^[a-z][\w+.-]*:\//i.test(file)
+    ? vscode.Uri.parse(file)
+    : path.isAbsolute(file) || folder === undefined
+      ? vscode.Uri.file(file)
+      : vscode.Uri.joinPath(folder, file);
+  const at = new vscode.Position(Math.max(0, (line ?? 1) - 1), 0);
+  await vscode.window.showTextDocument(uri, line === undefined ? {} : { selection: new vscode.Range(at, at) });
+}
+
+/** A link that a model wrote: the web goes through the editor's own question, a path is opened as a file. */
+async function openLink(href: string): Promise<void> {
+  if (/^(https?|mailto):/i.test(href)) {
+    await vscode.env.openExternal(vscode.Uri.parse(href, true));
+    return;
+  }
+  if (/^[a-z][\w+.-]*:/i.test(href)) return; // any other scheme could run something
+  const [, file = '', line] = /^(.*?)(?:#L|:)?(\d+)?$/.exec(decodeURI(href)) ?? [];
+  await openFile(file, line === undefined ? undefined : Number(line));
+}
+
+function pageOf(webview: vscode.Webview, media: vscode.Uri): string {
+  const nonce = randomBytes(16).toString('base64');
+  const source = (file: string) => webview.asWebviewUri(vscode.Uri.joinPath(media, file));
+  const policy = [
+    "default-src 'none'",
+    `style-src ${webview.cspSource}`,
+    `font-src ${webview.cspSource}`,
+    `script-src 'nonce-${nonce}'`,
+  ].join('; ');
+  return `<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="${policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>DSH Chat</title>
+<link rel="stylesheet" href="${source('codicon.css')}">
+<link rel="stylesheet" href="${source('main.css')}">
+</head>
+<body><main id="app"></main><script nonce="${nonce}" src="${source('main.js')}"></script></body>
+</html>`;
+}

@@ -1,0 +1,48 @@
+/** Chat messages: what the chat's page and the extension say to each other. */
+
+import type { Connection } from './client.ts';
+import type { ContextItem, Decision, Status, StreamValue } from './protocol.ts';
+import type { SessionView } from './view.ts';
+
+/** Something that goes with the next message: a file, or a part of one. */
+export type Chip = { label: string; detail: string; item: ContextItem };
+
+/** What stands around the session. */
+export type Frame = {
+  connection: Connection;
+  hasKey: boolean;
+  needsKey: boolean;
+  trusted: boolean;
+  folder?: string;
+  chips: Chip[];
+  /** What the active editor shows, offered as context. */
+  suggested?: Chip;
+};
+
+export type How = 'followup' | 'steer' | 'inject';
+
+export type ToPage =
+  | { kind: 'view'; view: SessionView; frame: Frame; session?: string; status?: Status }
+  | { kind: 'values'; values: StreamValue[] }
+  | { kind: 'status'; status?: Status }
+  | { kind: 'frame'; frame: Frame }
+  | { kind: 'files'; query: string; files: Chip[] }
+  | { kind: 'sent'; error?: { code?: string; text: string } }
+  | { kind: 'draft'; text: string }
+  | { kind: 'focus' };
+
+export type FromPage =
+  | { kind: 'ready' }
+  | { kind: 'focused'; focused: boolean }
+  | { kind: 'send'; how: How; text: string }
+  | { kind: 'run'; command: string; args: unknown[] }
+  | { kind: 'approve'; approval: string; decision: Decision; comment?: string }
+  | { kind: 'answer'; question: string; answer: string }
+  | { kind: 'editWaiting'; message: string; text: string }
+  | { kind: 'removeWaiting'; message: string }
+  | { kind: 'open'; path: string; line?: number }
+  | { kind: 'link'; href: string }
+  | { kind: 'copy'; text: string }
+  | { kind: 'findFiles'; query: string }
+  | { kind: 'addChip'; chip: Chip }
+  | { kind: 'removeChip'; index: number };

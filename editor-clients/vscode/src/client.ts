@@ -1,0 +1,238 @@
+/**
+ * Client: one connection to the server: starts it, speaks with it, notices its death and starts it again.
+ *
+ * Rules: the event stream comes by a token of this connection, handed to whoever listens before the server can send; a
+ * server that dies is started again, but not for ever; a restart that the user did not ask for never falls into a turn.
+ */
+
+import { randomUUID } from 'node:crypto';
+import * as vscode from 'vscode';
+import {
+  CloseAction,
+  ErrorAction,
+  ExecuteCommandRequest,
+  LanguageClient,
+  type LanguageClientOptions,
+  ProgressType,
+  type ServerOptions,
+  type StaticFeature,
+} from 'vscode-languageclient/node';
+import { serverOptions } from './config.ts';
+import type { KeyStore } from './key.ts';
+import { type CommandName, type Commands, STATUS, type Status, type StreamValue, VERSION } from './protocol.ts';
+import type { ServerFinder } from './server.ts';
+
+const RESTARTS = 3;
+const RESTARTS_WITHIN_MS = 180_000;
+const RESTART_AFTER_MS = 800;
+
+export type Connection =
+  | { kind: 'starting' }
+  | { kind: 'running' }
+  | { kind: 'missing' }
+  | { kind: 'stopped'; reason: string; restarts: boolean };
+
+/** What announces this client's own abilities in `initialize`. */
+const OFFERS: StaticFeature = {
+  fillClientCapabilities: (capabilities) => {
+    const offers = {
+      version: VERSION,
+      review: true,
+      approve: true,
+      ask: true,
+      diagnostics: true,
+      navigate: true,
+      save: true,
+    };
+    capabilities.experimental = { ...(capabilities.experimental as object | undefined), dsh: offers };
+  },
+  initialize: () => {},
+  getState: () => ({ kind: 'static' }),
+  clear: () => {},
+};
+
+/** An answer of the server that says what the user can mend; `code` is stable. */
+export function errorCode(error: unknown): string | undefined {
+  return (error as { data?: { code?: string } } | undefined)?.data?.code;
+}
+
+type Register = (client: LanguageClient) => vscode.Disposable[];
+type Lenses = (lenses: vscode.CodeLens[], uri: string) => vscode.CodeLens[];
+
+export class Client implements vscode.Disposable {
+  connection: Connection = { kind: 'starting' };
+  readonly #changed = new vscode.EventEmitter<Connection>();
+  readonly #values = new vscode.EventEmitter<StreamValue>();
+  readonly #statuses = new vscode.EventEmitter<Status>();
+  readonly onDidChangeConnection = this.#changed.event;
+  readonly onValue = this.#values.event;
+  readonly onStatus = this.#statuses.event;
+  /** Runs after each start, before the connection counts as running. */
+  resume: () => Promise<void> = async () => {};
+
+  readonly #context: vscode.ExtensionContext;
+  readonly #log: vscode.LogOutputChannel;
+  readonly #keys: KeyStore;
+  readonly #finder: ServerFinder;
+  readonly #requests: Register;
+  readonly #lenses: Lenses;
+  #client: LanguageClient | undefined;
+  #disposables: vscode.Disposable[] = [];
+  #starting: Promise<void> | undefined;
+  #deaths: number[] = [];
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(parts: {
+    context: vscode.ExtensionContext;
+    log: vscode.LogOutputChannel;
+    keys: KeyStore;
+    finder: ServerFinder;
+    requests: Register;
+    lenses: Lenses;
+  }) {
+    this.#context = parts.context;
+    this.#log = parts.log;
+    this.#keys = parts.keys;
+    this.#finder = parts.finder;
+    this.#requests = parts.requests;
+    this.#lenses = parts.lenses;
+  }
+
+  /** Start the server unless it runs; a failure is told by the connection's state. */
+  start(): Promise<void> {
+    this.#starting ??= this.#start().finally(() => {
+      this.#starting = undefined;
+    });
+    return this.#starting;
+  }
+
+  async #start(): Promise<void> {
+    clearTimeout(this.#timer);
+    if (this.#client !== undefined) return;
+    this.#set({ kind: 'starting' });
+    const launch = await this.#finder.find();
+    if (launch === undefined) {
+      this.#set({ kind: 'missing' });
+      return;
+    }
+    this.#log.info(`the server is taken from ${launch.from}: ${launch.command} ${launch.args.join(' ')}`);
+    const env = { ...process.env, ...(await this.#keys.env()) };
+    const folder = vscode.workspace.workspaceFolders?.[0]?.uri.fsPath;
+    const executable = {
+      command: launch.command,
+      args: launch.args,
+      options: { env, ...(folder ? { cwd: folder } : {}) },
+    };
+    const client = this.#build({ run: executable, debug: executable });
+    this.#client = client;
+    try {
+      await client.start();
+      await this.resume();
+      this.#set({ kind: 'running' });
+    } catch (error) {
+      if (this.#client === client) await this.#drop();
+      this.#set({ kind: 'stopped', reason: messageOf(error), restarts: false });
+    }
+  }
+
+  #build(server: ServerOptions): LanguageClient {
+    const token = `dsh-${randomUUID()}`;
+    const properties = this.#context.extension.packageJSON.contributes.configuration[0].properties as Record<
+      string,
+      unknown
+    >;
+    const options: LanguageClientOptions = {
+      documentSelector: [{ scheme: 'file' }],
+      outputChannel: this.#log,
+      initializationOptions: {
+        ...serverOptions(properties),
+        eventToken: token,
+        workspaceTrusted: vscode.workspace.isTrusted,
+      },
+      errorHandler: {
+        error: () => ({ action: ErrorAction.Continue, handled: true }),
+        closed: () => {
+          this.#died(client);
+          return { action: CloseAction.DoNotRestart, handled: true };
+        },
+      },
+      middleware: {
+        provideCodeLenses: async (document, cancelled, next) =>
+          this.#lenses((await next(document, cancelled)) ?? [], document.uri.toString()),
+      },
+      initializationFailedHandler: () => false,
+    };
+    const client = new LanguageClient('dsh', 'DSH', server, options);
+    client.registerFeature(OFFERS);
+    this.#disposables = [
+      client.onProgress(new ProgressType<StreamValue>(), token, (value) => this.#values.fire(value)),
+      client.onNotification(STATUS, (status: Status) => this.#statuses.fire(status)),
+      ...this.#requests(client),
+    ];
+    return client;
+  }
+
+  /** Start the server again; the sessions live on in their logs. */
+  async restart(): Promise<void> {
+    this.#deaths = [];
+    await this.stop();
+    await this.start();
+  }
+
+  async stop(): Promise<void> {
+    clearTimeout(this.#timer);
+    await this.#starting?.catch(() => {});
+    await this.#drop();
+  }
+
+  async #drop(): Promise<void> {
+    const client = this.#client;
+    this.#client = undefined;
+    for (const disposable of this.#disposables.splice(0)) disposable.dispose();
+    await client?.dispose().catch((error: unknown) => this.#log.debug(`stopping: ${messageOf(error)}`));
+  }
+
+  #died(client: LanguageClient): void {
+    if (client !== this.#client) return; // it was stopped by us
+    const now = Date.now();
+    this.#deaths = [...this.#deaths.filter((death) => now - death < RESTARTS_WITHIN_MS), now];
+    const restarts = this.#deaths.length <= RESTARTS;
+    this.#log.warn(
+      `the server has stopped; ${restarts ? 'it is started again' : 'it stopped too often to be started again'}`,
+    );
+    this.#set({ kind: 'stopped', reason: 'The server has stopped unexpectedly.', restarts });
+    void this.#drop().then(() => {
+      if (restarts) this.#timer = setTimeout(() => void this.start(), RESTART_AFTER_MS);
+    });
+  }
+
+  #set(connection: Connection): void {
+    this.connection = connection;
+    this.#changed.fire(connection);
+  }
+
+  /**
+   * Run a command of the server.
+   *
+   * Throws what the server answers; `errorCode` reads its code.
+   */
+  async run<K extends CommandName>(
+    command: K,
+    argument: Commands[K][0],
+    token?: vscode.CancellationToken,
+  ): Promise<Commands[K][1]> {
+    if (this.#client === undefined) await this.start();
+    const client = this.#client;
+    if (client === undefined) throw new Error('the server does not run');
+    const params = { command, arguments: [argument] };
+    return (await client.sendRequest(ExecuteCommandRequest.type, params, token)) as Commands[K][1];
+  }
+
+  dispose(): Promise<void> {
+    return this.stop();
+  }
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,171 @@
+/**
+ * Commands: the one table of what the palette, menus and keys can do.
+ *
+ * Rules: each is named `dsh.ui.*`, since a client registers the server's own commands as they are; what goes wrong is
+ * told once, in the user's words.
+ */
+
+import * as vscode from 'vscode';
+import type { Chat } from './chat.ts';
+import { type Client, errorCode, messageOf } from './client.ts';
+import { type Context, fileChip, selectionChip } from './context.ts';
+import type { KeyStore } from './key.ts';
+import { pickMode, pickModel, pickTurn } from './picks.ts';
+import type { Change } from './proposal.ts';
+import type { Reviews } from './review.ts';
+import type { ServerFinder } from './server.ts';
+import type { Sessions } from './sessions.ts';
+import type { Store } from './store.ts';
+import { runningTurn } from './view.ts';
+
+export type Parts = {
+  client: Client;
+  store: Store;
+  sessions: Sessions;
+  chat: Chat;
+  context: Context;
+  reviews: Reviews;
+  keys: KeyStore;
+  finder: ServerFinder;
+  log: vscode.LogOutputChannel;
+};
+
+type Command = (parts: Parts, ...args: never[]) => unknown;
+
+export const COMMANDS: Record<string, Command> = {
+  'dsh.ui.ask': ({ chat }, draft?: string) => chat.open(typeof draft === 'string' ? draft : undefined),
+  'dsh.ui.askAboutSelection': askAboutSelection,
+  'dsh.ui.steer': ({ chat }) => sayFrom(chat, 'steer', 'DSH: Steer', 'Joins the running turn at its next step'),
+  'dsh.ui.inject': ({ chat }) =>
+    sayFrom(chat, 'inject', 'DSH: Inject Context', 'The agent reads it at its next step'),
+  'dsh.ui.cancel': ({ client, store }) => client.run('dsh.cancel', of(store)),
+  'dsh.ui.retry': ({ client, store }) => client.run('dsh.retry', of(store)),
+  'dsh.ui.resumeQueue': ({ client, store }) => client.run('dsh.inbox.resume', of(store)),
+  'dsh.ui.newSession': async ({ sessions, chat }) => {
+    await sessions.create();
+    await chat.open();
+  },
+  'dsh.ui.sessions': ({ sessions }) => sessions.pick(),
+  'dsh.ui.forkSession': ({ sessions }, turn?: number) => sessions.fork(typeof turn === 'number' ? turn : undefined),
+  'dsh.ui.exportSession': ({ sessions }) => sessions.export(),
+  'dsh.ui.reviewEdits': ({ reviews }, uri?: string) => reviews.show(typeof uri === 'string' ? { uri } : {}),
+  'dsh.ui.acceptAll': ({ reviews }, uri?: string) => reviews.accept('all', typeof uri === 'string' ? uri : undefined),
+  'dsh.ui.rejectAll': ({ reviews }, uri?: string) => reviews.reject('all', typeof uri === 'string' ? { uri } : {}),
+  'dsh.ui.acceptHunk': ({ reviews }, id?: string) => withHunk(reviews, id, (hunk) => reviews.accept([hunk])),
+  'dsh.ui.rejectHunk': ({ reviews }, id?: string) => withHunk(reviews, id, (hunk) => reviews.reject([hunk])),
+  'dsh.ui.rejectHunkWithComment': ({ reviews }, id?: string) =>
+    withHunk(reviews, id, (hunk) => reviews.rejectWithComment([hunk])),
+  'dsh.ui.landOwn': ({ reviews }, right: string, change: Change) => reviews.land(right, change),
+  'dsh.ui.undoOwn': ({ reviews }, right: string, change: Change) => reviews.undo(right, change),
+  'dsh.ui.rewindTurn': rewindTurn,
+  'dsh.ui.selectModel': ({ client, store }) => pickModel(client, store),
+  'dsh.ui.setMode': ({ client, store }) => pickMode(client, store),
+  'dsh.ui.compact': ({ client, store }) => client.run('dsh.compact', of(store)),
+  'dsh.ui.setApiKey': setApiKey,
+  'dsh.ui.useDemo': useDemo,
+  'dsh.ui.installServer': async ({ finder, client }) => {
+    if (await finder.install()) await client.restart();
+  },
+  'dsh.ui.restartServer': ({ client }) => client.restart(),
+  'dsh.ui.showLog': ({ log }) => log.show(),
+  'dsh.ui.addFile': ({ context, chat }, uri?: vscode.Uri) => {
+    const target = uri instanceof vscode.Uri ? uri : vscode.window.activeTextEditor?.document.uri;
+    if (target !== undefined) context.add(fileChip(target));
+    return chat.open();
+  },
+  'dsh.ui.addSelection': ({ context, chat }) => {
+    addSelection(context);
+    return chat.open();
+  },
+  'dsh.ui.fix': ({ context, chat }, uri: vscode.Uri, range: vscode.Range, message: string) => {
+    const lines =
+      range.start.line === range.end.line
+        ? `${range.start.line + 1}`
+        : `${range.start.line + 1}-${range.end.line + 1}`;
+    const file = fileChip(uri);
+    const item = { uri: uri.toString(), range: { start: { ...range.start }, end: { ...range.end } } };
+    item.range.start = { line: range.start.line, character: 0 };
+    item.range.end = { line: range.end.line + 1, character: 0 };
+    context.add({ label: `${file.label}:${lines}`, detail: `${file.detail}:${lines}`, item });
+    return chat.open(`Fix this problem: ${message}`);
+  },
+};
+
+/** Register all commands; what one of them throws is told to the user. */
+export function registerCommands(parts: Parts): vscode.Disposable[] {
+  return Object.entries(COMMANDS).map(([name, run]) =>
+    vscode.commands.registerCommand(name, async (...args: unknown[]) => {
+      try {
+        await run(parts, ...(args as never[]));
+      } catch (error) {
+        await tell(error);
+      }
+    }),
+  );
+}
+
+async function tell(error: unknown): Promise<void> {
+  const button = errorCode(error) === 'NO_KEY' ? 'Set API Key' : 'Show Log';
+  const choice = await vscode.window.showErrorMessage(`DSH: ${messageOf(error)}`, button);
+  if (choice === 'Set API Key') await vscode.commands.executeCommand('dsh.ui.setApiKey');
+  else if (choice === 'Show Log') await vscode.commands.executeCommand('dsh.ui.showLog');
+}
+
+function of(store: Store): { session?: string } {
+  return store.session === undefined ? {} : { session: store.session };
+}
+
+function askAboutSelection({ context, chat }: Parts): Thenable<void> {
+  addSelection(context);
+  return chat.open();
+}
+
+function addSelection(context: Context): void {
+  const editor = vscode.window.activeTextEditor;
+  const chip = editor && selectionChip(editor);
+  if (chip !== undefined) context.add(chip);
+}
+
+async function sayFrom(chat: Chat, how: 'steer' | 'inject', title: string, prompt: string): Promise<void> {
+  const text = await vscode.window.showInputBox({ title, prompt, ignoreFocusOut: true });
+  if (text?.trim()) await chat.say(how, text.trim());
+}
+
+async function withHunk(reviews: Reviews, id: unknown, decide: (hunk: string) => Promise<void>): Promise<void> {
+  const hunk = typeof id === 'string' ? id : reviews.hunkAtCursor();
+  if (hunk !== undefined) await decide(hunk);
+}
+
+async function rewindTurn({ client, store }: Parts, given?: number): Promise<void> {
+  const turn = typeof given === 'number' ? given : await pickTurn(store.view);
+  if (turn === undefined) return;
+  const detail = 'What you have changed since then stays; the conversation stays, too.';
+  const question = `Take back the edits of turn ${turn}?`;
+  if ((await vscode.window.showWarningMessage(question, { modal: true, detail }, 'Rewind')) !== 'Rewind') return;
+  await client.run('dsh.rewind', { ...of(store), turn });
+}
+
+/** A key reaches the server by its environment, so it starts again: never in mid-turn. */
+async function setApiKey({ client, keys, store, chat }: Parts): Promise<void> {
+  if (!(await keys.ask())) return;
+  await chat.refresh();
+  await restartWhenIdle(client, store);
+}
+
+async function useDemo({ chat }: Parts): Promise<void> {
+  await vscode.workspace.getConfiguration('dsh').update('model.provider', 'demo', vscode.ConfigurationTarget.Global);
+  await chat.open();
+}
+
+/** Start the server again as soon as no turn runs. */
+export async function restartWhenIdle(client: Client, store: Store): Promise<void> {
+  if (runningTurn(store.view) === undefined) return client.restart();
+  void vscode.window.showInformationMessage('DSH: takes effect when the running turn has ended.');
+  return new Promise((resolve, reject) => {
+    const listener = store.onDidChange(() => {
+      if (runningTurn(store.view) !== undefined) return;
+      listener.dispose();
+      client.restart().then(resolve, reject);
+    });
+  });
+}

@@ -1,0 +1,59 @@
+/**
+ * Config: what the user configured, as the server takes it in `initializationOptions`.
+ *
+ * Rules: no setting is named here: the manifest has them all, generated from the server's models. What raises rights
+ * has `scope: machine` there, so that the editor itself takes no workspace's word for it. `client.*` stays here.
+ */
+
+import * as vscode from 'vscode';
+import type { Json, JsonObject } from './protocol.ts';
+
+const SECTION = 'dsh';
+
+/** The settings that the user has set, nested as the server's model is; defaults are the server's own. */
+export function serverOptions(properties: Record<string, unknown>): JsonObject {
+  const options: JsonObject = {};
+  const configuration = vscode.workspace.getConfiguration();
+  for (const key of Object.keys(properties)) {
+    const value = configuration.get<Json>(key);
+    if (key.startsWith(`${SECTION}.client.`) || value === undefined || value === null) continue;
+    const set = configuration.inspect(key);
+    if (
+      set?.globalValue === undefined &&
+      set?.workspaceValue === undefined &&
+      set?.workspaceFolderValue === undefined
+    ) {
+      continue;
+    }
+    place(options, key.split('.').slice(1), value);
+  }
+  return options;
+}
+
+function place(target: JsonObject, path: string[], value: Json): void {
+  const [head, ...rest] = path;
+  if (head === undefined) return;
+  if (rest.length === 0) {
+    target[head] = value;
+    return;
+  }
+  const inner = (target[head] ?? {}) as JsonObject;
+  target[head] = inner;
+  place(inner, rest, value);
+}
+
+/** The command line that starts the server, if the user has configured one. */
+export function configuredServer(): string[] | undefined {
+  const command = vscode.workspace.getConfiguration(SECTION).get<string[]>('client.server') ?? [];
+  return command.length > 0 ? command : undefined;
+}
+
+/** The name of the environment variable that the server reads the key from. */
+export function keyVariable(): string {
+  return vscode.workspace.getConfiguration(SECTION).get<string | null>('model.apiKeyEnv') ?? 'DEEPSEEK_API_KEY';
+}
+
+/** Whether a change of the configuration concerns the server. */
+export function concernsServer(change: vscode.ConfigurationChangeEvent): boolean {
+  return change.affectsConfiguration(SECTION);
+}

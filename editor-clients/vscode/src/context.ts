@@ -1,0 +1,109 @@
+/**
+ * Context: what goes with the next message: files and selections that the user has chosen.
+ *
+ * Rules: nothing is added by itself; what the active editor shows is only suggested.
+ */
+
+import * as path from 'node:path';
+import * as vscode from 'vscode';
+import type { Chip } from './chat_messages.ts';
+
+const MAX_FOUND = 30;
+const MAX_SEARCHED = 5_000;
+
+export class Context implements vscode.Disposable {
+  chips: Chip[] = [];
+  suggested: Chip | undefined;
+  readonly #changed = new vscode.EventEmitter<void>();
+  readonly onDidChange = this.#changed.event;
+  readonly #listeners: vscode.Disposable;
+
+  constructor() {
+    this.suggested = suggestion(vscode.window.activeTextEditor);
+    this.#listeners = vscode.Disposable.from(
+      vscode.window.onDidChangeActiveTextEditor((editor) => editor && this.#suggest(editor)),
+      vscode.window.onDidChangeTextEditorSelection(({ textEditor }) => this.#suggest(textEditor)),
+    );
+  }
+
+  #suggest(editor: vscode.TextEditor): void {
+    const chip = suggestion(editor);
+    if (chip?.label === this.suggested?.label && chip?.item.uri === this.suggested?.item.uri) return;
+    this.suggested = chip;
+    this.#changed.fire();
+  }
+
+  add(chip: Chip): void {
+    if (!this.chips.some((known) => sameChip(known, chip))) this.chips = [...this.chips, chip];
+    this.#changed.fire();
+  }
+
+  remove(index: number): void {
+    this.chips = this.chips.filter((_, at) => at !== index);
+    this.#changed.fire();
+  }
+
+  /** Forget what has been sent. */
+  clear(sent: Chip[]): void {
+    this.chips = this.chips.filter((chip) => !sent.includes(chip));
+    this.#changed.fire();
+  }
+
+  /** Files of the workspace whose path fits, the best first. */
+  async find(query: string): Promise<Chip[]> {
+    const uris = await vscode.workspace.findFiles('**/*', undefined, MAX_SEARCHED);
+    const wanted = query.toLowerCase();
+    return uris
+      .map((uri) => ({ uri, name: vscode.workspace.asRelativePath(uri) }))
+      .filter(({ name }) => name.toLowerCase().includes(wanted))
+      .sort(
+        (a, b) =>
+          rank(a.name, wanted) - rank(b.name, wanted) || a.name.length - b.name.length || (a.name < b.name ? -1 : 1),
+      )
+      .slice(0, MAX_FOUND)
+      .map(({ uri }) => fileChip(uri));
+  }
+
+  dispose(): void {
+    this.#listeners.dispose();
+    this.#changed.dispose();
+  }
+}
+
+function rank(name: string, wanted: string): number {
+  const base = path.posix.basename(name).toLowerCase();
+  return base.startsWith(wanted) ? 0 : base.includes(wanted) ? 1 : 2;
+}
+
+function sameChip(a: Chip, b: Chip): boolean {
+  return JSON.stringify(a.item) === JSON.stringify(b.item);
+}
+
+export function fileChip(uri: vscode.Uri): Chip {
+  const detail = vscode.workspace.asRelativePath(uri);
+  return { label: path.posix.basename(uri.path), detail, item: { uri: uri.toString() } };
+}
+
+/** What is selected in an editor, whole lines where the selection spans several; undefined if nothing is. */
+export function selectionChip(editor: vscode.TextEditor): Chip | undefined {
+  const { document, selection } = editor;
+  if (selection.isEmpty) return undefined;
+  const { start, end } = selection;
+  const last = end.character === 0 && end.line > start.line ? end.line - 1 : end.line;
+  const lines = start.line === last ? `${start.line + 1}` : `${start.line + 1}-${last + 1}`;
+  const range = {
+    start: { line: start.line, character: start.character },
+    end: { line: end.line, character: end.character },
+  };
+  const file = fileChip(document.uri);
+  return {
+    label: `${file.label}:${lines}`,
+    detail: `${file.detail}:${lines}`,
+    item: { uri: document.uri.toString(), range },
+  };
+}
+
+function suggestion(editor: vscode.TextEditor | undefined): Chip | undefined {
+  if (editor === undefined || editor.document.uri.scheme !== 'file') return undefined;
+  return selectionChip(editor) ?? fileChip(editor.document.uri);
+}

@@ -1,0 +1,45 @@
+/**
+ * Key: the provider's API key, in the editor's secret storage, handed to the server by its environment alone.
+ *
+ * Rules: it is in no setting, no log and no message; one key for each variable name.
+ */
+
+import * as vscode from 'vscode';
+import { keyVariable } from './config.ts';
+
+export class KeyStore {
+  readonly #secrets: vscode.SecretStorage;
+
+  constructor(secrets: vscode.SecretStorage) {
+    this.#secrets = secrets;
+  }
+
+  /** The environment that the server gets besides ours. */
+  async env(): Promise<Record<string, string>> {
+    const key = await this.#secrets.get(slot());
+    return key === undefined ? {} : { [keyVariable()]: key };
+  }
+
+  /** Whether the server will find a key, here or in the editor's environment. */
+  async has(): Promise<boolean> {
+    return (await this.#secrets.get(slot())) !== undefined || Boolean(process.env[keyVariable()]);
+  }
+
+  /** Ask for a key; false if the user changed their mind. An empty one forgets what is stored. */
+  async ask(): Promise<boolean> {
+    const key = await vscode.window.showInputBox({
+      title: 'DSH: API key',
+      prompt: `Kept in the secret storage; the server gets it as ${keyVariable()}. Leave it empty to forget the key.`,
+      password: true,
+      ignoreFocusOut: true,
+    });
+    if (key === undefined) return false;
+    if (key.trim() === '') await this.#secrets.delete(slot());
+    else await this.#secrets.store(slot(), key.trim());
+    return true;
+  }
+}
+
+function slot(): string {
+  return `key:${keyVariable()}`;
+}

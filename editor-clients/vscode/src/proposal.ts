@@ -1,0 +1,273 @@
+/**
+ * Proposal: one file under review as two texts, the file as it is and the file as it would be, with the hunks between
+ * them, each known by its lines on both sides.
+ *
+ * Rules: pure, in whole lines. Between hunks both texts are equal, but for what the user wrote into the proposal:
+ * inside a hunk's lines it is a correction of that hunk, elsewhere it is an edit of their own, which is a change like
+ * any other. A change of the file moves the proposal with it; one of a hunk's own lines is a conflict, which the server
+ * decides.
+ */
+
+export type Hunk = { id: string; start: number; oldLines: string[]; newLines: string[] };
+
+/** One place where the texts differ: `left` and `right` are lines, half open; without an id it is the user's own. */
+export type Change = { id: string | undefined; left: [number, number]; right: [number, number] };
+
+/** Lines `start` to `end` of a text were replaced by so many lines. */
+export type LineEdit = { start: number; end: number; lines: string[] };
+
+export function linesOf(text: string): string[] {
+  return text.split(/\r\n|\r|\n/);
+}
+
+type Tracked = { id: string; left: [number, number]; right: [number, number]; newLines: string[] };
+
+export class Proposal {
+  #left: string[];
+  #right: string[];
+  #hunks: Tracked[] = [];
+
+  /** A file as it is; hunks are added to it. */
+  constructor(left: readonly string[]) {
+    this.#left = [...left];
+    this.#right = [...left];
+  }
+
+  get right(): readonly string[] {
+    return this.#right;
+  }
+
+  get left(): readonly string[] {
+    return this.#left;
+  }
+
+  /** The hunks that wait, in order. */
+  get ids(): string[] {
+    return this.#hunks.map((hunk) => hunk.id);
+  }
+
+  /** The text that a hunk has now, if the user has corrected it. */
+  correction(id: string): string[] | undefined {
+    const hunk = this.#hunks.find((one) => one.id === id);
+    if (hunk === undefined) return undefined;
+    const now = this.#right.slice(...hunk.right);
+    return sameLines(now, hunk.newLines) ? undefined : now;
+  }
+
+  /** All places where the texts differ, in order: the hunks, and the user's own edits. */
+  changes(): Change[] {
+    const own: Change[] = [];
+    let left = 0;
+    let right = 0;
+    const between = (leftEnd: number, rightEnd: number) => {
+      const found = differences(this.#left.slice(left, leftEnd), this.#right.slice(right, rightEnd));
+      for (const [from, to] of found) {
+        own.push({ id: undefined, left: [left + from[0], left + from[1]], right: [right + to[0], right + to[1]] });
+      }
+    };
+    for (const hunk of this.#hunks) {
+      between(hunk.left[0], hunk.right[0]);
+      [left, right] = [hunk.left[1], hunk.right[1]];
+    }
+    between(this.#left.length, this.#right.length);
+    const hunks = this.#hunks.map(({ id, left: l, right: r }): Change => ({ id, left: l, right: r }));
+    return [...hunks, ...own].sort((a, b) => a.right[0] - b.right[0] || a.left[0] - b.left[0]);
+  }
+
+  /** The proposal now reads so: the user has edited it. */
+  followRight(lines: readonly string[]): void {
+    for (const edit of editsBetween(this.#right, lines)) {
+      for (const piece of this.#pieces(edit)) this.#editRight(piece);
+    }
+  }
+
+  /** An edit in pieces, last first, each wholly inside a hunk or wholly outside of all. */
+  #pieces({ start, end, lines }: LineEdit): LineEdit[] {
+    const overlapped = this.#hunks.filter(({ right }) => right[0] < end && start < right[1]);
+    const last = overlapped.at(-1);
+    if (last === undefined) return [{ start, end, lines }];
+    const pieces: LineEdit[] = [];
+    const rest = [...lines];
+    let at = start;
+    const take = (until: number) => {
+      if (until > at) pieces.push({ start: at, end: until, lines: rest.splice(0, until - at) });
+      at = Math.max(at, until);
+    };
+    for (const { right } of overlapped) {
+      take(right[0]);
+      if (right !== last.right) take(right[1]);
+    }
+    const until = Math.min(end, last.right[1]);
+    const after = rest.splice(Math.max(0, rest.length - (end - until)));
+    pieces.push({ start: at, end: until, lines: rest });
+    if (end > until) pieces.push({ start: until, end, lines: after });
+    return pieces.reverse();
+  }
+
+  #editRight({ start, end, lines }: LineEdit): void {
+    this.#right.splice(start, end - start, ...lines);
+    const growth = lines.length - (end - start);
+    const into = start === end ? this.#hunks.find(({ right }) => right[0] <= start && start <= right[1]) : undefined;
+    for (const hunk of this.#hunks) {
+      hunk.right = hunk === into ? [hunk.right[0], hunk.right[1] + growth] : moved(hunk.right, start, end, growth);
+    }
+  }
+
+  /** The file now reads so: what the user types elsewhere is brought along, and what has landed is no hunk any more. */
+  followLeft(lines: readonly string[]): void {
+    for (const edit of editsBetween(this.#left, lines)) this.#editLeft(edit);
+  }
+
+  #editLeft({ start, end, lines }: LineEdit): void {
+    const growth = lines.length - (end - start);
+    const landed = this.#hunks.find((hunk) => this.#wouldLand(hunk, { start, end, lines }));
+    const touched = this.#hunks.some(({ left: [from, to] }) =>
+      from === to ? start < from && from < end : start < to && from < end,
+    );
+    const place = landed === undefined && !touched ? this.#toRight(start, end) : undefined;
+    this.#left.splice(start, end - start, ...lines);
+    this.#hunks = this.#hunks.filter((hunk) => hunk !== landed);
+    for (const hunk of this.#hunks) hunk.left = moved(hunk.left, start, end, growth);
+    if (place === undefined) return;
+    this.#right.splice(place[0], place[1] - place[0], ...lines);
+    for (const hunk of this.#hunks) hunk.right = moved(hunk.right, place[0], place[1], growth);
+  }
+
+  /** Whether an edit of the file makes it read there as the proposal does. */
+  #wouldLand({ left, right }: Tracked, { start, end, lines }: LineEdit): boolean {
+    if (start > left[1] || end < left[0]) return false;
+    const [from, to] = [Math.min(left[0], start), Math.max(left[1], end)];
+    const after = [...this.#left.slice(from, start), ...lines, ...this.#left.slice(end, to)];
+    return sameLines(after, this.#right.slice(right[0] - (left[0] - from), right[1] + (to - left[1])));
+  }
+
+  /** Where lines of the file stand in the proposal, if the user has left them as they are there. */
+  #toRight(start: number, end: number): [number, number] | undefined {
+    const before = this.#hunks.findLast(({ left }) => left[1] <= start);
+    const shift = before === undefined ? 0 : before.right[1] - before.left[1];
+    const place: [number, number] = [start + shift, end + shift];
+    return sameLines(this.#left.slice(start, end), this.#right.slice(...place)) ? place : undefined;
+  }
+
+  /** A hunk is decided: it leaves the proposal, unless it stands in the file. */
+  decide(id: string): void {
+    const hunk = this.#hunks.find((one) => one.id === id);
+    if (hunk === undefined) return;
+    this.#hunks = this.#hunks.filter((one) => one !== hunk);
+    this.undo(hunk);
+  }
+
+  /** Take a change back: the proposal reads there as the file does. */
+  undo({ left, right }: Pick<Change, 'left' | 'right'>): void {
+    const lines = this.#left.slice(...left);
+    this.#right.splice(right[0], right[1] - right[0], ...lines);
+    const growth = lines.length - (right[1] - right[0]);
+    for (const hunk of this.#hunks) hunk.right = moved(hunk.right, right[0], right[1], growth);
+  }
+
+  /** Take one more hunk in; false if it does not fit beside what is there. */
+  add({ id, start, oldLines, newLines }: Hunk): boolean {
+    const end = start + oldLines.length;
+    const apart = this.#hunks.every(({ left }) => end < left[0] || left[1] < start);
+    const place = apart ? this.#toRight(start, end) : undefined;
+    if (place === undefined || !sameLines(this.#left.slice(start, end), oldLines)) return false;
+    this.#right.splice(place[0], place[1] - place[0], ...newLines);
+    const growth = newLines.length - oldLines.length;
+    for (const hunk of this.#hunks) hunk.right = moved(hunk.right, place[0], place[1], growth);
+    this.#hunks.push({ id, left: [start, end], right: [place[0], place[0] + newLines.length], newLines });
+    this.#hunks.sort((a, b) => a.left[0] - b.left[0]);
+    return true;
+  }
+
+  /** What brings the user's own edit into the file. */
+  landing({ left, right }: Change): LineEdit {
+    return { start: left[0], end: left[1], lines: this.#right.slice(...right) };
+  }
+}
+
+/** A range of lines after an edit outside of it; one that overlaps it leaves what is around the edit. */
+function moved([from, to]: [number, number], start: number, end: number, growth: number): [number, number] {
+  if (end <= from) return [from + growth, to + growth];
+  if (start >= to) return [from, to];
+  return [Math.min(from, start), Math.max(to, end) + growth];
+}
+
+/** The edits that lead from one text to another, last first, so that each is in the lines of the first text. */
+function editsBetween(before: readonly string[], after: readonly string[]): LineEdit[] {
+  return differences(before, after)
+    .map(([from, to]) => ({ start: from[0], end: from[1], lines: after.slice(...to) }))
+    .reverse();
+}
+
+function sameLines(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((line, index) => line === b[index]);
+}
+
+type Difference = [left: [number, number], right: [number, number]];
+
+/** Where two lists of lines differ; equal ends are cut first, so that a few edits in a long text cost little. */
+export function differences(left: readonly string[], right: readonly string[]): Difference[] {
+  let head = 0;
+  while (head < left.length && head < right.length && left[head] === right[head]) head++;
+  let tail = 0;
+  while (
+    tail < left.length - head &&
+    tail < right.length - head &&
+    left[left.length - 1 - tail] === right[right.length - 1 - tail]
+  ) {
+    tail++;
+  }
+  const a = left.slice(head, left.length - tail);
+  const b = right.slice(head, right.length - tail);
+  if (a.length === 0 && b.length === 0) return [];
+  if (a.length * b.length > LONGEST)
+    return [
+      [
+        [head, head + a.length],
+        [head, head + b.length],
+      ],
+    ];
+  return aligned(a, b).map(([x, y]) => [
+    [x[0] + head, x[1] + head],
+    [y[0] + head, y[1] + head],
+  ]);
+}
+
+const LONGEST = 4_000_000; // cells of the table; beyond it a difference is shown as one
+
+function aligned(a: readonly string[], b: readonly string[]): Difference[] {
+  const common = commonLengths(a, b);
+  const found: Difference[] = [];
+  let [i, j] = [0, 0];
+  const same = () => i < a.length && j < b.length && a[i] === b[j];
+  while (i < a.length || j < b.length) {
+    if (same()) {
+      i++;
+      j++;
+      continue;
+    }
+    const [fromI, fromJ] = [i, j];
+    while ((i < a.length || j < b.length) && !same()) {
+      if (j >= b.length || (i < a.length && common(i + 1, j) >= common(i, j + 1))) i++;
+      else j++;
+    }
+    found.push([
+      [fromI, i],
+      [fromJ, j],
+    ]);
+  }
+  return found;
+}
+
+/** The length of the longest common subsequence of what follows two places. */
+function commonLengths(a: readonly string[], b: readonly string[]): (i: number, j: number) => number {
+  const width = b.length + 1;
+  const table = new Uint32Array((a.length + 1) * width);
+  const at = (i: number, j: number) => table[i * width + j] ?? 0;
+  for (let i = a.length - 1; i >= 0; i--) {
+    for (let j = b.length - 1; j >= 0; j--) {
+      table[i * width + j] = a[i] === b[j] ? at(i + 1, j + 1) + 1 : Math.max(at(i + 1, j), at(i, j + 1));
+    }
+  }
+  return at;
+}

@@ -1,0 +1,390 @@
+/**
+ * Review: the edits that wait, in the editor's own diff: the real file on the left, the writable proposal on the right.
+ *
+ * Rules: decisions are commands of the server, and the server applies; a view is opened by the user, or when the chat
+ * has the focus, so that nobody's typing is interrupted; what the user writes into a proposal is never dropped: within
+ * a hunk it corrects that hunk, elsewhere it is an edit of theirs, offered as such.
+ */
+
+import * as path from 'node:path';
+import * as vscode from 'vscode';
+import { type Client, messageOf } from './client.ts';
+import { type Change, type Hunk, linesOf, Proposal } from './proposal.ts';
+import { EMPTY, PROPOSAL, type ProposalFiles } from './proposal_files.ts';
+import type { ReviewFile, ReviewHunk } from './protocol.ts';
+import type { Store } from './store.ts';
+import { pendingHunks, type ReviewItem } from './view.ts';
+
+const TITLE = 'DSH review';
+const TRIES = 10;
+const TRY_AGAIN_MS = 50;
+
+/** One file under review; `whole` hunks are made of whole lines, the others reach the end of a file without newline. */
+class FileUnderReview {
+  readonly proposal: Proposal;
+  readonly left: vscode.Uri;
+  readonly right: vscode.Uri;
+  readonly uri: string;
+  readonly #whole = new Map<string, boolean>();
+
+  constructor(parts: { uri: string; left: vscode.Uri; right: vscode.Uri; text: string }) {
+    this.uri = parts.uri;
+    this.left = parts.left;
+    this.right = parts.right;
+    this.proposal = new Proposal(linesOf(parts.text));
+  }
+
+  add(hunk: ReviewHunk): boolean {
+    const [made, whole] = hunkOf(hunk, this.left.scheme === EMPTY);
+    if (!this.proposal.add(made)) return false;
+    this.#whole.set(hunk.id, whole);
+    return true;
+  }
+
+  /** The text that the user has put in the place of a hunk's, if they have. */
+  correction(id: string, eol: string): string | undefined {
+    const lines = this.proposal.correction(id);
+    if (lines === undefined) return undefined;
+    return this.#whole.get(id) ? lines.map((line) => line + eol).join('') : lines.join(eol);
+  }
+
+  get own(): Change[] {
+    return this.proposal.changes().filter(({ id }) => id === undefined);
+  }
+}
+
+/** A hunk in lines; that of a new file is all of it, so that whatever is written there corrects it. */
+function hunkOf({ id, range, oldText, newText }: ReviewHunk, isNew: boolean): [Hunk, boolean] {
+  const whole = !isNew && [oldText, newText].every((text) => text === '' || /[\r\n]$/.test(text));
+  const cut = (text: string) => (whole ? linesOf(text).slice(0, -1) : linesOf(text));
+  return [{ id, start: range.start.line, oldLines: cut(oldText), newLines: cut(newText) }, whole];
+}
+
+export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
+  readonly #client: Client;
+  readonly #store: Store;
+  readonly #files: ProposalFiles;
+  readonly #log: vscode.LogOutputChannel;
+  readonly #open = new Map<string, FileUnderReview>();
+  readonly #lenses = new vscode.EventEmitter<void>();
+  readonly onDidChangeCodeLenses = this.#lenses.event;
+  readonly #disposables: vscode.Disposable[];
+  #writing: Promise<void> = Promise.resolve();
+
+  constructor(parts: { client: Client; store: Store; files: ProposalFiles; log: vscode.LogOutputChannel }) {
+    this.#client = parts.client;
+    this.#store = parts.store;
+    this.#files = parts.files;
+    this.#log = parts.log;
+    this.#disposables = [
+      vscode.languages.registerCodeLensProvider({ scheme: PROPOSAL }, this),
+      vscode.workspace.onDidChangeTextDocument(({ document }) => this.#followed(document)),
+      this.#store.onDidChange(({ kind }) => kind !== 'status' && this.#follow()),
+    ];
+  }
+
+  // -- what waits ---------------------------------------------------------------------------------------------------
+
+  /** The reviews of the current session that have hunks without a decision. */
+  get waiting(): ReviewItem[] {
+    const items = this.#store.view.turns.at(-1)?.items ?? [];
+    return items.filter((item): item is ReviewItem => item.kind === 'review' && pendingHunks(item).length > 0);
+  }
+
+  /** Whether a file's review is open. */
+  shows(uri: string): boolean {
+    return [...this.#open.values()].some(({ left }) => left.toString() === uri);
+  }
+
+  /** Show what waits: one file in a diff, several in the multi-file diff; `uri` shows one file alone. */
+  async show(options: { uri?: string; preserveFocus?: boolean } = {}): Promise<void> {
+    await this.#load();
+    const files = [...this.#open.values()].filter((file) => options.uri === undefined || file.uri === options.uri);
+    const [first] = files;
+    if (first === undefined) {
+      void vscode.window.showInformationMessage('DSH: no edits wait for a review.');
+      return;
+    }
+    const shown = { preview: false, preserveFocus: options.preserveFocus ?? false };
+    if (files.length === 1) {
+      await vscode.commands.executeCommand('vscode.diff', first.left, first.right, titleOf(first), shown);
+    } else {
+      const triples = files.map((file) => [
+        file.left,
+        file.left.scheme === EMPTY ? undefined : file.left,
+        file.right,
+      ]);
+      await vscode.commands.executeCommand('vscode.changes', `${TITLE}: ${files.length} files`, triples);
+    }
+    this.#lenses.fire();
+  }
+
+  /** Bring what the server says is pending into the proposals that are shown. */
+  async #load(): Promise<void> {
+    for (let tries = 0; tries < TRIES; tries++) {
+      const { files } = await this.#client.run('dsh.review.list', this.#ofSession());
+      if (await this.#take(files)) return;
+      await new Promise((resolve) => setTimeout(resolve, TRY_AGAIN_MS)); // the user types: its places are not ours yet
+    }
+    this.#log.warn('some of the edits that wait do not fit the files as they are here');
+  }
+
+  #ofSession(): { session?: string } {
+    return this.#store.session === undefined ? {} : { session: this.#store.session };
+  }
+
+  async #take(files: ReviewFile[]): Promise<boolean> {
+    const known = new Set([...this.#open.values()].flatMap((file) => file.proposal.ids));
+    let fits = true;
+    for (const file of files) {
+      for (const hunk of file.hunks.filter(({ id }) => !known.has(id))) {
+        fits = (await this.#add(file, hunk)) && fits;
+      }
+    }
+    return fits;
+  }
+
+  async #add(file: ReviewFile, hunk: ReviewHunk): Promise<boolean> {
+    for (let layer = 0; layer < TRIES; layer++) {
+      const under = await this.#fileAt(file, layer);
+      if (under.add(hunk)) {
+        await this.#write(under);
+        return true;
+      }
+      if (under.proposal.ids.length === 0) {
+        this.#open.delete(under.right.toString());
+        return false;
+      }
+    }
+    return false;
+  }
+
+  /** Proposals for one file share a document; one that overlaps what is there gets a layer of its own. */
+  async #fileAt({ uri, kind }: ReviewFile, layer: number): Promise<FileUnderReview> {
+    const target = vscode.Uri.parse(uri);
+    const query = layer === 0 ? '' : String(layer + 1);
+    const right = target.with({ scheme: PROPOSAL, authority: '', query });
+    const known = this.#open.get(right.toString());
+    if (known !== undefined) return known;
+    const left = kind === 'create' ? target.with({ scheme: EMPTY, authority: '', query }) : target;
+    const document = await vscode.workspace.openTextDocument(left);
+    const under = new FileUnderReview({ uri, left, right, text: document.getText() });
+    this.#open.set(right.toString(), under);
+    return under;
+  }
+
+  // -- following the documents --------------------------------------------------------------------------------------
+
+  #followed(document: vscode.TextDocument): void {
+    if (this.#open.size === 0) return;
+    const uri = document.uri.toString();
+    const lines = linesOf(document.getText());
+    for (const under of this.#open.values()) {
+      if (under.right.toString() === uri) under.proposal.followRight(lines);
+      else if (under.left.toString() === uri) {
+        under.proposal.followLeft(lines);
+        void this.#write(under);
+      } else continue;
+      this.#lenses.fire();
+    }
+  }
+
+  /** Take the server's decisions in. */
+  #follow(): void {
+    if (this.#open.size === 0) return;
+    const hunks = this.#store.view.turns
+      .flatMap((turn) => turn.items)
+      .flatMap((item) => (item.kind === 'review' ? item.files : []));
+    const waiting = new Set(
+      hunks
+        .flatMap((file) => file.hunks)
+        .filter(({ outcome }) => outcome === undefined)
+        .map(({ id }) => id),
+    );
+    for (const under of this.#open.values()) {
+      const decided = under.proposal.ids.filter((id) => !waiting.has(id));
+      for (const id of decided) under.proposal.decide(id);
+      if (decided.length > 0) void this.#write(under);
+    }
+    this.#lenses.fire();
+    void this.#closeDecided();
+  }
+
+  /** Bring a proposal's document to what it should read, with the smallest edit, so that the cursor stays. */
+  #write(under: FileUnderReview): Promise<void> {
+    this.#writing = this.#writing
+      .then(() => this.#writeNow(under))
+      .catch((error: unknown) => this.#log.warn(`proposal ${under.right.path}: ${messageOf(error)}`));
+    return this.#writing;
+  }
+
+  async #writeNow(under: FileUnderReview): Promise<void> {
+    const document = vscode.workspace.textDocuments.find(({ uri }) => uri.toString() === under.right.toString());
+    const eol = document?.eol === vscode.EndOfLine.CRLF ? '\r\n' : '\n';
+    const wanted = under.proposal.right.join(eol);
+    if (document === undefined) {
+      this.#files.put(under.right, wanted);
+      return;
+    }
+    const text = document.getText();
+    if (text === wanted) return;
+    let head = 0;
+    while (head < text.length && head < wanted.length && text[head] === wanted[head]) head++;
+    let tail = 0;
+    const room = Math.min(text.length, wanted.length) - head;
+    while (tail < room && text[text.length - 1 - tail] === wanted[wanted.length - 1 - tail]) tail++;
+    const range = new vscode.Range(document.positionAt(head), document.positionAt(text.length - tail));
+    const edit = new vscode.WorkspaceEdit();
+    edit.replace(under.right, range, wanted.slice(head, wanted.length - tail));
+    await vscode.workspace.applyEdit(edit);
+  }
+
+  /** Close the views of files that have nothing left to decide. */
+  async #closeDecided(): Promise<void> {
+    await this.#writing;
+    for (const [key, under] of this.#open) {
+      if (under.proposal.ids.length > 0 || under.own.length > 0) continue;
+      this.#open.delete(key);
+      await closeTabs((uri) => uri.toString() === key);
+      this.#files.remove(under.right);
+    }
+    if (this.#open.size === 0) await closeTabs((uri) => uri.scheme === PROPOSAL);
+  }
+
+  // -- deciding -----------------------------------------------------------------------------------------------------
+
+  /** Accept hunks, with the corrections that the user has written into their proposals. */
+  async accept(hunks: string[] | 'all', uri?: string): Promise<void> {
+    const edited: Record<string, string> = {};
+    for (const under of this.#open.values()) {
+      if (uri !== undefined && under.uri !== uri) continue;
+      const document = await vscode.workspace.openTextDocument(under.left);
+      const eol = document.eol === vscode.EndOfLine.CRLF ? '\r\n' : '\n';
+      for (const id of under.proposal.ids) {
+        const text = hunks === 'all' || hunks.includes(id) ? under.correction(id, eol) : undefined;
+        if (text !== undefined) edited[id] = text;
+      }
+      if (hunks === 'all') for (const change of under.own.reverse()) await this.land(under.right.toString(), change);
+    }
+    const target = uri === undefined ? {} : { uri };
+    await this.#client.run('dsh.review.accept', { ...this.#ofSession(), hunks, edited, ...target });
+  }
+
+  async reject(hunks: string[] | 'all', options: { uri?: string; comment?: string } = {}): Promise<void> {
+    await this.#client.run('dsh.review.reject', { ...this.#ofSession(), hunks, ...options });
+  }
+
+  /** Reject with words for the agent. */
+  async rejectWithComment(hunks: string[]): Promise<void> {
+    const comment = await vscode.window.showInputBox({
+      title: 'DSH: Reject Edit',
+      prompt: 'What should the agent do instead?',
+      ignoreFocusOut: true,
+    });
+    if (comment !== undefined) await this.reject(hunks, comment.trim() === '' ? {} : { comment: comment.trim() });
+  }
+
+  /** The hunk at the cursor of the active proposal, or the next one below. */
+  hunkAtCursor(): string | undefined {
+    const editor = vscode.window.activeTextEditor;
+    const under = editor && this.#open.get(editor.document.uri.toString());
+    if (under === undefined) return undefined;
+    const line = editor?.selection.active.line ?? 0;
+    const hunks = under.proposal.changes().filter(({ id }) => id !== undefined);
+    return (hunks.find(({ right }) => line < Math.max(right[1], right[0] + 1)) ?? hunks.at(-1))?.id;
+  }
+
+  /** Bring an edit that the user wrote into a proposal into the file: it is theirs, so it is not reviewed. */
+  async land(right: string, change: Change): Promise<void> {
+    const under = this.#open.get(right);
+    if (under === undefined || !isCurrent(under, change)) return;
+    const document = await vscode.workspace.openTextDocument(under.left);
+    const { start, end, lines } = under.proposal.landing(change);
+    const edit = new vscode.WorkspaceEdit();
+    edit.replace(under.left, ...replacement(document, start, end, lines));
+    await vscode.workspace.applyEdit(edit);
+    await this.#closeDecided();
+  }
+
+  /** Take an edit of the user's own out of a proposal again. */
+  async undo(right: string, change: Change): Promise<void> {
+    const under = this.#open.get(right);
+    if (under === undefined || !isCurrent(under, change)) return;
+    under.proposal.undo(change);
+    await this.#write(under);
+    await this.#closeDecided();
+  }
+
+  // -- lenses -------------------------------------------------------------------------------------------------------
+
+  provideCodeLenses(document: vscode.TextDocument): vscode.CodeLens[] {
+    const right = document.uri.toString();
+    const changes = this.#open.get(right)?.proposal.changes() ?? [];
+    const hunks = changes.filter(({ id }) => id !== undefined);
+    return changes.flatMap((change) => {
+      const line = Math.min(change.right[0], document.lineCount - 1);
+      const range = new vscode.Range(line, 0, line, 0);
+      const lens = (title: string, command: string, ...args: unknown[]) =>
+        new vscode.CodeLens(range, { title, command, arguments: args });
+      if (change.id === undefined) {
+        return [
+          lens('$(check)\u00a0Keep my edit', 'dsh.ui.landOwn', right, change),
+          lens('$(discard)\u00a0Undo my edit', 'dsh.ui.undoOwn', right, change),
+        ];
+      }
+      const place = hunks.length > 1 ? ` ${hunks.indexOf(change) + 1} of ${hunks.length}` : '';
+      return [
+        lens(`$(check)\u00a0Accept${place}`, 'dsh.ui.acceptHunk', change.id),
+        lens('$(close)\u00a0Reject', 'dsh.ui.rejectHunk', change.id),
+        lens('$(comment)\u00a0Reject with a comment', 'dsh.ui.rejectHunkWithComment', change.id),
+      ];
+    });
+  }
+
+  dispose(): void {
+    for (const disposable of this.#disposables) disposable.dispose();
+  }
+}
+
+function titleOf({ uri, left }: FileUnderReview): string {
+  const name = path.posix.basename(vscode.Uri.parse(uri).path);
+  return `${TITLE}: ${name}${left.scheme === EMPTY ? ' (new file)' : ''}`;
+}
+
+/** Whether a change that a lens was made for is still there. */
+function isCurrent(under: FileUnderReview, change: Change): boolean {
+  const key = JSON.stringify(change);
+  return under.own.some((one) => JSON.stringify(one) === key);
+}
+
+/** The range and text that replace whole lines of a document, its last line among them. */
+function replacement(
+  document: vscode.TextDocument,
+  start: number,
+  end: number,
+  lines: string[],
+): [vscode.Range, string] {
+  const eol = document.eol === vscode.EndOfLine.CRLF ? '\r\n' : '\n';
+  if (end < document.lineCount) return [new vscode.Range(start, 0, end, 0), lines.map((line) => line + eol).join('')];
+  const last = document.lineAt(document.lineCount - 1).range.end;
+  if (start === 0) return [new vscode.Range(new vscode.Position(0, 0), last), lines.join(eol)];
+  return [new vscode.Range(document.lineAt(start - 1).range.end, last), lines.map((line) => eol + line).join('')];
+}
+
+/** Close the tabs of proposals; one that the user has corrected is kept first, so that nothing asks. */
+export async function closeTabs(which: (uri: vscode.Uri) => boolean): Promise<void> {
+  for (const document of vscode.workspace.textDocuments) {
+    if (document.uri.scheme === PROPOSAL && which(document.uri) && document.isDirty) await document.save();
+  }
+  const tabs = vscode.window.tabGroups.all.flatMap((group) => group.tabs);
+  const found = tabs.filter((tab) => {
+    const input = tab.input;
+    if (input instanceof vscode.TabInputTextDiff) return input.modified.scheme === PROPOSAL && which(input.modified);
+    if (input instanceof vscode.TabInputText) return input.uri.scheme === PROPOSAL && which(input.uri);
+    return (
+      tab.label.startsWith(`${TITLE}: `) &&
+      vscode.workspace.textDocuments.every(({ uri }) => uri.scheme !== PROPOSAL || which(uri))
+    );
+  });
+  if (found.length > 0) await vscode.window.tabGroups.close(found, true);
+}

@@ -1,0 +1,88 @@
+/**
+ * Store: what is known of the current session, and whoever wants to know when it changes.
+ *
+ * Owns: the view, the last status, which session is the current one.
+ * Rules: the view is the fold of the event stream and nothing else; a replay is folded beside the view that is shown
+ * and takes its place when it is whole; values of other sessions change nothing.
+ */
+
+import * as vscode from 'vscode';
+import type { Status, StreamValue } from './protocol.ts';
+import { fold } from './session.ts';
+import { EMPTY, type SessionView } from './view.ts';
+
+export type Change = { kind: 'values'; values: StreamValue[] } | { kind: 'view' } | { kind: 'status' };
+
+const JOIN_MS = 16; // values are told together once a frame
+
+export class Store implements vscode.Disposable {
+  session: string | undefined;
+  view: SessionView = EMPTY;
+  status: Status | undefined;
+  readonly #changed = new vscode.EventEmitter<Change>();
+  readonly onDidChange = this.#changed.event;
+  #replay: { session: string; view: SessionView } | undefined;
+  #untold: StreamValue[] = [];
+  #timer: NodeJS.Timeout | undefined;
+
+  take(value: StreamValue): void {
+    if (value.session === this.#replay?.session) {
+      this.#replay.view = fold(this.#replay.view, value);
+      return;
+    }
+    this.session ??= value.session;
+    if (value.session !== this.session) return;
+    this.view = fold(this.view, value);
+    this.#untold.push(value);
+    this.#timer ??= setTimeout(() => this.#tell(), JOIN_MS);
+  }
+
+  takeStatus(status: Status): void {
+    if (this.session !== undefined && status.session !== this.session && status.session !== this.#replay?.session)
+      return;
+    this.status = status;
+    this.#changed.fire({ kind: 'status' });
+  }
+
+  /** Fold what comes for this session from its beginning, until `endReplay`. */
+  beginReplay(session: string): void {
+    this.#replay = { session, view: EMPTY };
+  }
+
+  endReplay(): void {
+    const replay = this.#replay;
+    this.#replay = undefined;
+    if (replay !== undefined) this.#show(replay.session, replay.view);
+  }
+
+  dropReplay(): void {
+    this.#replay = undefined;
+  }
+
+  /** Show a session that has no events yet, or none at all. */
+  clear(session?: string): void {
+    this.#show(session, EMPTY);
+  }
+
+  #show(session: string | undefined, view: SessionView): void {
+    this.#tell(); // what came before belongs to the view before
+    if (this.status?.session !== session) this.status = undefined;
+    this.session = session;
+    this.view = view;
+    this.#changed.fire({ kind: 'view' });
+  }
+
+  #tell(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const values = this.#untold;
+    if (values.length === 0) return;
+    this.#untold = [];
+    this.#changed.fire({ kind: 'values', values });
+  }
+
+  dispose(): void {
+    clearTimeout(this.#timer);
+    this.#changed.dispose();
+  }
+}

@@ -1,0 +1,342 @@
+/** Items: each thing that a turn shows, as an element. */
+
+import type { Card, Decision } from '../protocol.ts';
+import type { ApprovalItem, FailureItem, FileItem, Item, QuestionItem, ReviewItem, Said, ToolItem } from '../view.ts';
+import { button, type Child, el, icon } from './dom.ts';
+import { codeBlock, markdown } from './markdown.ts';
+import { post, run } from './page.ts';
+
+const LONGEST = 20_000; // characters of a result that are drawn
+
+export function draw(item: Item): HTMLElement {
+  switch (item.kind) {
+    case 'user':
+    case 'notice':
+    case 'assistant':
+    case 'thinking':
+      return drawSaid(item);
+    case 'tool':
+      return drawTool(item);
+    case 'review':
+      return drawReview(item);
+    case 'approval':
+      return drawApproval(item);
+    case 'question':
+      return drawQuestion(item);
+    case 'failure':
+      return drawFailure(item);
+  }
+}
+
+function drawSaid(said: Said): HTMLElement {
+  if (said.kind === 'user')
+    return el('div', { class: 'user' }, el('span', { class: 'sr' }, 'You: '), userText(said.text));
+  if (said.kind === 'notice') return el('div', { class: 'notice' }, icon('info'), el('span', {}, said.text));
+  if (said.kind === 'thinking') {
+    const body = el('div', { class: 'plain-text' }, said.text);
+    return el(
+      'details',
+      { class: 'thinking', 'data-fold': `thinking ${said.id}` },
+      el('summary', {}, 'Thought'),
+      body,
+    );
+  }
+  const body = el('div', { class: 'markdown' });
+  body.append(markdown(said.text));
+  if (said.interrupted) body.append(el('p', { class: 'mark' }, icon('circle-slash'), ' interrupted'));
+  if (said.refused) body.append(el('p', { class: 'mark' }, icon('circle-slash'), ' the model refused'));
+  return body;
+}
+
+/** A message of the user's; what they pointed at comes as fenced blocks and is folded. */
+function userText(text: string): HTMLElement {
+  const [words = '', ...blocks] = text.split(/\n\n(?=[^\n]*\n?```)/);
+  const box = el('div', { class: 'user-text' }, words);
+  if (blocks.length === 0) return box;
+  const body = el('div', { class: 'markdown' });
+  body.append(markdown(blocks.join('\n\n')));
+  return el('div', {}, box, el('details', { class: 'context' }, el('summary', {}, 'Context'), body));
+}
+
+// -- tools ----------------------------------------------------------------------------------------------------------
+
+const KINDS: Record<string, string> = {
+  terminal: 'terminal',
+  diff: 'edit',
+  search: 'search',
+  read: 'file',
+  todo: 'checklist',
+  generic: 'tools',
+};
+const STATES: Record<ToolItem['state'], [icon: string, words: string]> = {
+  asked: ['loading codicon-modifier-spin', 'about to run'],
+  running: ['loading codicon-modifier-spin', 'running'],
+  done: ['check', 'done'],
+  failed: ['error', 'failed'],
+};
+
+function drawTool(tool: ToolItem): HTMLElement {
+  const [stateIcon, words] = STATES[tool.state];
+  const body = toolBody(tool);
+  const title = el('span', { class: 'tool-title' }, tool.title);
+  const state = el(
+    'span',
+    { class: `tool-state ${tool.state}`, title: words },
+    icon(stateIcon),
+    el('span', { class: 'sr' }, words),
+  );
+  const head: Child[] = [icon(KINDS[tool.card?.kind ?? 'generic'] ?? 'tools'), title, opener(tool.card), state];
+  if (body.length === 0)
+    return el('div', { class: `tool ${tool.state}` }, el('div', { class: 'tool-head' }, ...head));
+  const open = tool.card?.kind === 'todo' || (tool.card?.kind === 'terminal' && tool.state === 'running');
+  const details = el(
+    'details',
+    { class: `tool ${tool.state}`, 'data-fold': tool.callId },
+    el('summary', { class: 'tool-head' }, ...head),
+    ...body,
+  );
+  if (open) details.setAttribute('open', '');
+  return details;
+}
+
+function opener(card: Card | undefined): Child {
+  const path = card?.path;
+  if (path === undefined) return undefined;
+  const open = (event: Event) => {
+    event.preventDefault();
+    post({ kind: 'open', path });
+  };
+  return el(
+    'a',
+    { href: '#', class: 'path', title: `Open ${path}`, 'aria-label': `Open ${path}`, onclick: open },
+    icon('go-to-file'),
+  );
+}
+
+function toolBody({ card, result, progress, state }: ToolItem): HTMLElement[] {
+  const parts: HTMLElement[] = [];
+  if (card?.kind === 'diff' && card.body) parts.push(diffBlock(card.body));
+  else if (card?.kind === 'todo' && card.body) parts.push(todoList(card.body));
+  else if (card?.body) parts.push(preBlock(card.body, card.kind));
+  if (progress !== undefined) parts.push(preBlock(progress, 'terminal'));
+  if (card?.detail) parts.push(el('p', { class: 'detail' }, card.detail));
+  if (state === 'failed' && result !== undefined && card?.body !== result) parts.push(preBlock(result, 'error'));
+  return parts;
+}
+
+function preBlock(text: string, kind: string): HTMLElement {
+  return el('pre', { class: `block ${kind}`, tabindex: 0 }, clipped(text));
+}
+
+function clipped(text: string): string {
+  return text.length <= LONGEST ? text : `${text.slice(0, LONGEST)}\n[${text.length - LONGEST} more characters]`;
+}
+
+/** Lines that begin with `-` or `+`. */
+export function diffBlock(text: string): HTMLElement {
+  const lines = clipped(text.replace(/\n$/, '')).split('\n');
+  const drawn = lines.map((line) => {
+    const kind = line.startsWith('+') ? 'added' : line.startsWith('-') ? 'removed' : 'same';
+    return el('span', { class: `line ${kind}` }, `${line}\n`);
+  });
+  return el('pre', { class: 'block diff', tabindex: 0 }, ...drawn);
+}
+
+function todoList(text: string): HTMLElement {
+  const rows = text.split('\n').filter((line) => line.trim() !== '');
+  const items = rows.map((row) => {
+    const [, mark = ' ', words = row] = /^\s*(?:[-*]\s*)?\[(.)\]\s*(.*)$/.exec(row) ?? [];
+    const [name, state] =
+      mark === 'x' ? ['pass-filled', 'done'] : mark === ' ' ? ['circle-large', 'to do'] : ['record', 'in work'];
+    return el(
+      'li',
+      { class: `todo ${state.replace(' ', '-')}` },
+      icon(name),
+      el('span', { class: 'sr' }, `${state}: `),
+      el('span', {}, words),
+    );
+  });
+  return el('ul', { class: 'todos' }, ...items);
+}
+
+// -- people ---------------------------------------------------------------------------------------------------------
+
+const OUTCOMES: Record<string, [icon: string, words: string]> = {
+  landed: ['check', 'landed'],
+  rejected: ['close', 'rejected'],
+  conflict: ['warning', 'conflict: you changed these lines'],
+  unconfirmed: ['question', 'not confirmed: the document does not show it'],
+  notLanded: ['error', 'not applied'],
+  cancelled: ['circle-slash', 'cancelled'],
+};
+
+function drawReview(review: ReviewItem): HTMLElement {
+  const waits = review.files.some((file) => file.hunks.some((hunk) => hunk.outcome === undefined));
+  return el('div', { class: `review ${waits ? 'pending' : ''}` }, ...review.files.map(reviewFile));
+}
+
+function reviewFile(file: FileItem): HTMLElement {
+  const name = decodeURIComponent(file.uri.split('/').at(-1) ?? file.uri);
+  const open = (event: Event) => {
+    event.preventDefault();
+    if (file.hunks.some((hunk) => hunk.outcome === undefined)) run('dsh.ui.reviewEdits', file.uri);
+    else post({ kind: 'open', path: file.uri, line: file.hunks[0]?.line ?? 1 });
+  };
+  const added = count(file, 'newText');
+  const removed = count(file, 'oldText');
+  const head = el(
+    'summary',
+    {},
+    icon(file.kind === 'create' ? 'new-file' : file.kind === 'delete' ? 'trash' : 'file'),
+    el('a', { href: '#', class: 'name', title: decodeURIComponent(file.uri), onclick: open }, name),
+    el('span', { class: 'plus' }, `+${added}`),
+    el('span', { class: 'minus' }, `-${removed}`),
+    el('span', { class: 'outcome' }, outcomeOf(file)),
+  );
+  const hunks = file.hunks.map((hunk) => {
+    const lines = [...signed('-', hunk.oldText), ...signed('+', hunk.newText)].join('\n');
+    const [name, words] = hunk.undone
+      ? ['discard', 'taken back']
+      : (OUTCOMES[hunk.outcome ?? ''] ?? ['bell-dot', 'waits']);
+    const comment = hunk.comment ? `: ${hunk.comment}` : '';
+    return el(
+      'div',
+      { class: 'hunk' },
+      el('p', { class: 'detail' }, icon(name), ` line ${hunk.line}, ${words}${comment}`),
+      diffBlock(lines),
+    );
+  });
+  return el('details', { class: 'file', 'data-fold': `${file.uri} ${file.hunks[0]?.id ?? ''}` }, head, ...hunks);
+}
+
+function count(file: FileItem, side: 'newText' | 'oldText'): number {
+  return file.hunks.reduce(
+    (sum, hunk) =>
+      sum + hunk[side].split('\n').filter((_, index, all) => index < all.length - 1 || all[index] !== '').length,
+    0,
+  );
+}
+
+function signed(sign: string, text: string): string[] {
+  return text === ''
+    ? []
+    : text
+        .replace(/\r?\n$/, '')
+        .split(/\r?\n/)
+        .map((line) => `${sign} ${line}`);
+}
+
+function outcomeOf(file: FileItem): string {
+  const outcomes = new Set(file.hunks.map((hunk) => (hunk.undone ? 'undone' : hunk.outcome)));
+  if (outcomes.has(undefined)) return 'waits';
+  if (outcomes.size > 1) return 'in part';
+  const [only] = outcomes;
+  return only === 'notLanded' ? 'not applied' : only === 'undone' ? 'taken back' : (only ?? '');
+}
+
+const DECIDED: Record<string, string> = {
+  allowedOnce: 'Allowed',
+  allowedSession: 'Allowed for this session',
+  rejected: 'Rejected',
+  cancelled: 'Cancelled',
+  unavailable: 'Nobody was there to ask',
+};
+
+function drawApproval(asked: ApprovalItem): HTMLElement {
+  const effects = asked.effects.map((effect) => {
+    const [, kind = '', detail = effect] = /^(\w+) (.*)$/s.exec(effect) ?? [];
+    return kind === 'command'
+      ? codeBlock(detail, 'bash')
+      : el('p', { class: 'effect' }, el('strong', {}, kind), ` ${detail}`);
+  });
+  if (asked.outcome !== undefined) {
+    const words = `${DECIDED[asked.outcome] ?? asked.outcome}${asked.comment ? `: ${asked.comment}` : ''}`;
+    const head = el('summary', {}, icon('shield'), el('span', {}, `${asked.tool}: ${words}`));
+    return el('details', { class: 'approval decided', 'data-fold': asked.id }, head, ...effects);
+  }
+  const comment = el('input', {
+    type: 'text',
+    class: 'comment',
+    placeholder: 'Words for the agent, if you reject',
+    'aria-label': 'Words for the agent, if you reject',
+  }) as HTMLInputElement;
+  const decide = (decision: Decision) => () =>
+    post({
+      kind: 'approve',
+      approval: asked.id,
+      decision,
+      ...(comment.value.trim() ? { comment: comment.value.trim() } : {}),
+    });
+  return el(
+    'div',
+    { class: 'approval waits', role: 'group', 'aria-label': `May ${asked.tool} run?` },
+    el('p', { class: 'lead' }, icon('shield'), `May ${asked.tool} run?`),
+    ...effects,
+    asked.reason !== undefined && el('p', { class: 'detail' }, asked.reason),
+    comment,
+    el(
+      'div',
+      { class: 'actions' },
+      button('Reject', decide('reject'), { class: 'secondary', key: `approval ${asked.id}` }),
+      button('Allow for Session', decide('allowSession'), { class: 'secondary' }),
+      button('Allow', decide('allowOnce'), { class: 'primary' }),
+    ),
+  );
+}
+
+function drawQuestion(asked: QuestionItem): HTMLElement {
+  const body = el('div', { class: 'markdown' });
+  body.append(markdown(asked.text));
+  if (asked.closed) {
+    return el(
+      'div',
+      { class: 'question decided' },
+      body,
+      el('p', { class: 'detail' }, asked.answer === undefined ? 'Not answered' : `You: ${asked.answer}`),
+    );
+  }
+  const answer = (text: string) => post({ kind: 'answer', question: asked.id, answer: text });
+  const choices = asked.options.map((option) => button(option, () => answer(option), { class: 'secondary' }));
+  const input = el('input', {
+    type: 'text',
+    class: 'comment',
+    placeholder: 'Your answer',
+    'aria-label': 'Your answer',
+  }) as HTMLInputElement;
+  const submit = (event: Event) => {
+    event.preventDefault();
+    if (input.value.trim()) answer(input.value.trim());
+  };
+  return el(
+    'div',
+    { class: 'question waits', role: 'group', 'aria-label': 'The agent has a question' },
+    el('p', { class: 'lead' }, icon('question'), 'The agent asks'),
+    body,
+    choices.length > 0 && el('div', { class: 'actions' }, ...choices),
+    asked.freeText &&
+      el(
+        'form',
+        { class: 'actions', onsubmit: submit },
+        input,
+        el('button', { type: 'submit', class: 'primary' }, 'Answer'),
+      ),
+  );
+}
+
+function drawFailure(failure: FailureItem): HTMLElement {
+  const again = failure.waits
+    ? `Try ${(failure.retry ?? 0) + 1} of ${(failure.maxRetries ?? 0) + 1} in ${Math.ceil((failure.delayMs ?? 0) / 1000)} s`
+    : undefined;
+  return el(
+    'div',
+    { class: `failure ${failure.waits ? 'waits-retry' : ''}` },
+    icon(failure.waits ? 'sync' : 'error'),
+    el(
+      'div',
+      {},
+      el('p', {}, failure.message),
+      el('p', { class: 'detail' }, [failure.code, again].filter(Boolean).join(' · ')),
+    ),
+    failure.waits && button('Try Now', () => run('dsh.ui.retry'), { class: 'secondary' }),
+  );
+}

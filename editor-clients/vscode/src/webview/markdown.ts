@@ -1,0 +1,90 @@
+/**
+ * Markdown: what a model wrote, as elements.
+ *
+ * Rules: no HTML is ever parsed: the parser's tokens become elements from a closed list, HTML in the text stays text,
+ * pictures are named and not loaded, and a link says where it goes and opens nothing by itself.
+ */
+
+import MarkdownIt from 'markdown-it';
+import { el, iconButton } from './dom.ts';
+import { highlighted } from './highlight.ts';
+import { post } from './page.ts';
+
+const parser = new MarkdownIt({ html: false, linkify: false, breaks: false });
+const TAGS = new Set('p h1 h2 h3 h4 h5 h6 ul ol li blockquote strong em s table thead tbody tr th td'.split(' '));
+
+type Token = ReturnType<typeof parser.parse>[number];
+
+export function markdown(text: string): DocumentFragment {
+  const fragment = document.createDocumentFragment();
+  build(parser.parse(text, {}), fragment);
+  return fragment;
+}
+
+function build(tokens: Token[], root: Node): void {
+  const stack: Node[] = [root];
+  const top = () => stack.at(-1) ?? root;
+  for (const token of tokens) {
+    if (token.nesting === 1 && token.hidden) {
+      stack.push(top()); // the paragraph of a tight list's item
+    } else if (token.nesting === 1) {
+      const element = opened(token);
+      top().appendChild(element);
+      stack.push(element);
+    } else if (token.nesting === -1) {
+      stack.pop();
+    } else {
+      append(token, top());
+    }
+  }
+}
+
+function opened(token: Token): Node {
+  if (token.tag === 'a') return link(String(token.attrGet('href') ?? ''));
+  const element = el(TAGS.has(token.tag) ? token.tag : 'span');
+  const align = /text-align:(left|center|right)/.exec(String(token.attrGet('style') ?? ''))?.[1];
+  if (align !== undefined) element.classList.add(`align-${align}`);
+  const start = token.attrGet('start');
+  if (token.tag === 'ol' && start !== null) element.setAttribute('start', String(Number(start)));
+  return element;
+}
+
+function append(token: Token, parent: Node): void {
+  switch (token.type) {
+    case 'inline':
+      return build(token.children ?? [], parent);
+    case 'code_inline':
+      return void parent.appendChild(el('code', {}, token.content));
+    case 'fence':
+    case 'code_block':
+      return void parent.appendChild(codeBlock(token.content, token.info.trim().split(/\s/)[0] ?? ''));
+    case 'softbreak':
+      return void parent.appendChild(document.createTextNode('\n'));
+    case 'hardbreak':
+      return void parent.appendChild(el('br'));
+    case 'hr':
+      return void parent.appendChild(el('hr'));
+    case 'image':
+      return void parent.appendChild(
+        el('em', {}, `[picture: ${token.content || String(token.attrGet('src') ?? '')}]`),
+      );
+    default:
+      return void parent.appendChild(document.createTextNode(token.content));
+  }
+}
+
+function link(href: string): HTMLElement {
+  const open = (event: Event) => {
+    event.preventDefault();
+    post({ kind: 'link', href });
+  };
+  return el('a', { href: '#', title: href, onclick: open });
+}
+
+export function codeBlock(text: string, language: string): HTMLElement {
+  const copy = iconButton('copy', 'Copy', () => post({ kind: 'copy', text }));
+  const code = el('code', {});
+  code.append(highlighted(text, language));
+  const head = el('div', { class: 'code-head' }, el('span', {}, language || 'text'), copy);
+  return el('div', { class: 'code' }, head, el('pre', { tabindex: 0 }, code));
+}

@@ -1,0 +1,27 @@
+/** Page: the one connection of the page to the extension. */
+
+import type { FromPage } from '../chat_messages.ts';
+
+type Api = { postMessage(message: FromPage): void; getState(): Kept | undefined; setState(state: Kept): void };
+declare function acquireVsCodeApi(): Api;
+
+/** What the page keeps for itself when it is thrown away. */
+export type Kept = { draft: string; scrollTop: number; atEnd: boolean };
+
+const api = acquireVsCodeApi();
+
+export function post(message: FromPage): void {
+  api.postMessage(message);
+}
+
+export function run(command: string, ...args: unknown[]): void {
+  post({ kind: 'run', command, args });
+}
+
+export function kept(): Kept {
+  return api.getState() ?? { draft: '', scrollTop: 0, atEnd: true };
+}
+
+export function keep(changes: Partial<Kept>): void {
+  api.setState({ ...kept(), ...changes });
+}

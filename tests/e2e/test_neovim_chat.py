@@ -1,0 +1,180 @@
+"""The Neovim client's conversation: asking, reading along, steering, cancelling, and what waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.desk import wait_for
+from tests.e2e.neovim_client import ClientDesk
+from tests.e2e.story import CALC, DONE, held_after
+from tests.support.model_server import Reply, answer
+
+LOOK = answer("I look.", reasoning="Two functions,\n\nperhaps three.", calls=[("read_file", {"path": "calc.py"})])
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[ClientDesk]:
+    with ClientDesk.set_up(tmp_path, {"calc.py": CALC, "other.py": "x = 1\ny = 2\n"}) as desk:
+        yield desk
+
+
+def test_a_question_is_asked_and_answered_beside_the_file_and_the_cursor_stays(desk: ClientDesk) -> None:
+    desk.model.script(LOOK, answer("It has `add` and `double`, see calc.py:5."))
+    window = desk.neovim.lua("return vim.api.nvim_get_current_win()")
+    desk.dsh("ask What is in calc.py?")
+    chat = desk.wait_for_chat("see calc.py:5.")
+    assert desk.sent_messages(1)[-1]["content"] == "What is in calc.py?"
+    assert chat.splitlines() == [
+        "What is in calc.py?",
+        "",
+        "▸ Thinking · 4 words",
+        "",
+        "I look.",
+        "",
+        "✓ Read calc.py  lines 1-6",
+        "",
+        "It has `add` and `double`, see calc.py:5.",
+    ]
+    assert desk.neovim.lua("return vim.api.nvim_get_current_win()") == window
+    assert desk.neovim.lua("return vim.api.nvim_win_get_cursor(0)") == [1, 0]
+    assert desk.wait_for_turns(1) == "completed"
+
+
+def test_what_is_folded_unfolds_and_what_is_named_is_a_link(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    desk.model.script(LOOK, answer("See other.py:2 for more."))
+    desk.dsh("ask What is in calc.py?")
+    desk.wait_for_chat("for more.")
+    desk.go_to("dsh")
+    neovim.keys("/Thinking<CR><Tab>")
+    assert "▾ Thinking · 4 words\n  Two functions,\n  \n  perhaps three." in desk.wait_for_chat("perhaps three.")
+    neovim.keys("zc")
+    wait_for(lambda: "perhaps three" not in desk.chat(), "it is folded")
+    neovim.keys("/Read calc<CR>zo")
+    assert "1\tdef add(a, b):" in desk.wait_for_chat("def add")
+    neovim.keys("zM")
+    wait_for(lambda: "def add" not in desk.chat(), "all is folded")
+    neovim.keys("/Read calc<CR><CR>")
+    wait_for(lambda: neovim.text() == CALC, "the file of the tool call opens")
+    desk.go_to("dsh")
+    neovim.keys("/other.py<CR>gf")
+    wait_for(lambda: neovim.text() == "x = 1\ny = 2\n", "the file in the text opens")
+    assert neovim.lua("return vim.fn.line('.')") == 2
+
+
+def test_the_stream_is_followed_at_the_end_and_nowhere_else(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    first, gate = held_after("\n".join(f"line {n}" for n in range(60)))
+    desk.model.script(first)
+    desk.dsh("ask Count.")
+    desk.wait_for_chat("line 1")
+    desk.go_to("dsh")
+    neovim.keys("gg")
+    gate.release()
+    desk.wait_for_chat("line 59")
+    assert neovim.lua("return vim.fn.line('.')") == 1, "the cursor that was moved away stays"
+    desk.model.script(answer("\n".join(f"more {n}" for n in range(60))))
+    neovim.keys("G")
+    desk.go_to_file("calc.py")
+    desk.dsh("ask Again.")
+    desk.wait_for_chat("more 59")
+    desk.wait_for_screen("more 59")
+    assert desk.wait_for_turns(2) == "completed"
+
+
+def test_a_range_goes_with_the_question(desk: ClientDesk) -> None:
+    desk.model.script(DONE, DONE, DONE)
+    desk.neovim.keys(":1,2Dsh ask What is this?<CR>")
+    asked = desk.sent_messages(1)[-1]["content"]
+    assert asked == "What is this?\n\nFrom calc.py, lines 1-2:\n```\ndef add(a, b):\n    return a - b\n```"
+    desk.neovim.keys("<Esc>2G0wve:Dsh ask And this word?<CR>")
+    assert desk.sent_messages(2)[-1]["content"] == "And this word?\n\nFrom calc.py, lines 2-2:\n```\nreturn\n```"
+    desk.neovim.keys("<Esc>:%Dsh ask And all?<CR>")
+    assert desk.sent_messages(3)[-1]["content"] == "And all?\n\nSee calc.py"
+
+
+def test_the_input_area_sends_steers_and_cancels_by_keys(desk: ClientDesk) -> None:
+    neovim, model = desk.neovim, desk.model
+    first, before_steer = held_after("I look around.")
+    steered = Reply(packets=(*first.packets[:-2], *answer("", calls=[("list_files", {})]).packets[1:]))
+    second, before_cancel = held_after("A long answer that nobody wants to read to its end.")
+    model.script(steered, second)
+    desk.dsh("ask")
+    wait_for(lambda: neovim.mode()["mode"] == "i", "one can write")
+    neovim.keys("Tell me<C-j>all.<CR>")
+    assert desk.sent_messages(1)[-1]["content"] == "Tell me\nall."
+    wait_for(lambda: before_steer.reached, "it streams")
+    neovim.keys("In one sentence.<C-s>")
+    wait_for(lambda: desk.run("dsh.inbox.list")["nextStep"], "the steer waits")
+    before_steer.release()
+    assert desk.sent_messages(2)[-1]["content"] == "In one sentence."
+    wait_for(lambda: before_cancel.reached, "it streams again")
+    neovim.keys("<C-c>")
+    assert desk.wait_for_turns(1) == "aborted"
+    assert desk.wait_for_chat("– cancelled")
+    assert neovim.mode()["mode"] == "i", "one can go on writing"
+
+
+def test_words_that_could_not_be_sent_come_back(tmp_path: Path) -> None:
+    with ClientDesk.set_up(tmp_path, {"calc.py": CALC}, key=None) as desk:
+        desk.dsh("ask")
+        wait_for(lambda: desk.neovim.mode()["mode"] == "i", "one can write")
+        desk.neovim.keys("Mend add.<CR>")
+        wait_for(lambda: "DEEPSEEK_API_KEY" in desk.neovim.messages(), "the variable is named")
+        wait_for(lambda: desk.neovim.text() == "Mend add.\n", "the words are back")
+
+
+def test_what_waits_can_be_seen_changed_dropped_and_run(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    first, gate = held_after("I take my time.")
+    desk.model.script(first, answer("To the second."))
+    desk.dsh("ask One.")
+    wait_for(lambda: gate.reached, "it streams")
+    desk.dsh("ask Two")
+    desk.dsh("ask Three.")
+    wait_for(lambda: desk.status()["queued"] == 2, "two wait")
+    desk.wait_for_screen("2 queued")
+    desk.dsh("queue")
+    wait_for(lambda: neovim.text() == "Two\nThree.\n", "both are listed")
+    neovim.keys("Gdd")
+    wait_for(lambda: neovim.text() == "Two\n", "one is dropped")
+    neovim.keys("<CR>")
+    wait_for(lambda: "dsh://queue/" in neovim.lua("return vim.api.nvim_buf_get_name(0)"), "it can be changed")
+    neovim.keys("A, the second.<Esc>:w<CR>")
+    wait_for(
+        lambda: [one["text"] for one in desk.run("dsh.inbox.list")["nextTurn"]] == ["Two, the second."], "changed"
+    )
+    desk.dsh("cancel")
+    assert desk.wait_for_turns(1) == "aborted"
+    desk.wait_for_screen("1 paused")
+    desk.dsh("resume")
+    assert desk.sent_messages(2)[-1]["content"] == "Two, the second."
+    desk.wait_for_chat("To the second.")
+    gate.release()
+
+
+def test_the_winbar_and_the_status_line_say_how_it_stands(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    assert neovim.lua("return require('dsh').statusline()") == ""
+    reply, gate = held_after("Slowly.")
+    desk.model.script(reply)
+    desk.dsh("ask One.")
+    wait_for(lambda: gate.reached, "it streams")
+    desk.wait_for_screen("● dsh")
+    assert neovim.lua("return require('dsh').statusline()").startswith("● dsh ask · deepseek-flash")
+    gate.release()
+    desk.wait_for_screen("○ dsh")
+    desk.run("dsh.session.rename", session=desk.announced("DshTurnEnd")[0]["session"], title="100% slow")
+    desk.wait_for_screen("○ 100% slow")
+    assert desk.status()["context"] == 0
+
+
+def test_a_mistyped_subcommand_is_told_with_the_one_that_is_meant(desk: ClientDesk) -> None:
+    desk.dsh("sesions")
+    wait_for(lambda: "there is no :Dsh sesions, do you mean sessions?" in desk.neovim.messages(), "it is told")
+    complete = desk.neovim.lua("return vim.fn.getcompletion('Dsh re', 'cmdline')")
+    assert complete == ["reject", "rename", "restart", "resume", "retry", "review", "rewind"]
+    assert desk.neovim.lua("return vim.fn.getcompletion('Dsh mode p', 'cmdline')") == ["plan"]

@@ -1,0 +1,196 @@
+"""The Neovim client's permissions: said without a prompt, given and refused by keys made for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.desk import wait_for
+from tests.e2e.neovim_client import ClientDesk
+from tests.e2e.story import CALC, DONE, uneven
+from tests.support.model_server import answer
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[ClientDesk]:
+    with ClientDesk.set_up(tmp_path, {"calc.py": CALC}) as desk:
+        yield desk
+
+
+@pytest.fixture
+def outside(desk: ClientDesk) -> Iterator[Path]:
+    path = desk.root.parent / f"{desk.root.name}-outside.txt"
+    path.write_text("far away\n")
+    yield path
+    path.unlink()
+
+
+def look(path: Path):
+    return answer("", calls=[("read_file", {"path": str(path)})])
+
+
+def wait_for_permission(desk: ClientDesk, count: int = 1) -> None:
+    wait_for(lambda: len(desk.announced("DshWaiting")) >= count, "the agent waits")
+    desk.wait_for_chat("waits for your permission")
+
+
+def test_a_key_gives_permission_once_and_is_gone_afterwards(desk: ClientDesk, outside: Path) -> None:
+    neovim = desk.neovim
+    desk.model.script(look(outside), DONE)
+    desk.dsh("ask Read it.")
+    wait_for_permission(desk)
+    assert desk.announced("DshWaiting")[0]["waitingFor"] == "approval"
+    desk.wait_for_screen("your permission")
+    desk.wait_for_screen("ghy allow · ghs for this session · ghn refuse")
+    neovim.keys("ghy")
+    assert "far away" in desk.tool_result(2)
+    desk.wait_for_chat("allowed once")
+    desk.wait_for_turns(1)
+    wait_for(lambda: neovim.lua("return vim.fn.maparg('ghy', 'n')") == "", "the key is gone")
+    assert neovim.prompts() == []
+
+
+def test_permission_for_the_session_is_asked_for_once(desk: ClientDesk, outside: Path) -> None:
+    desk.model.script(look(outside), look(outside), DONE)
+    desk.dsh("ask Read it twice.")
+    wait_for_permission(desk)
+    desk.neovim.keys("ghs")
+    assert "far away" in desk.tool_result(3)
+    assert desk.wait_for_turns(1) == "completed"
+    assert len(desk.announced("DshWaiting")) == 1
+
+
+def test_a_refusal_takes_words_for_the_agent_and_leaving_the_prompt_refuses_nothing(
+    desk: ClientDesk, outside: Path
+) -> None:
+    neovim = desk.neovim
+    desk.model.script(look(outside), DONE)
+    desk.dsh("ask Read it.")
+    wait_for_permission(desk)
+    neovim.keys("ghn")
+    wait_for(lambda: neovim.mode()["mode"] == "c", "it asks why, since the user pressed the key")
+    neovim.keys("<Esc>")
+    wait_for(lambda: neovim.mode()["mode"] == "n", "the prompt is left")
+    assert desk.run("dsh.status")["state"] == "waiting"
+    neovim.keys("ghnnot that one<CR>")
+    assert "not that one" in desk.tool_result(2)
+    assert "far away" not in desk.tool_result(2)
+    desk.wait_for_chat("refused: not that one")
+    desk.wait_for_turns(1)
+
+
+def test_while_the_conversation_is_closed_a_corner_says_what_waits(desk: ClientDesk, outside: Path) -> None:
+    neovim = desk.neovim
+    desk.model.script(look(outside), DONE)
+    desk.dsh("ask Read it.")
+    wait_for_permission(desk)
+    window = neovim.lua("return vim.api.nvim_get_current_win()")
+    desk.dsh("chat")
+    wait_for(lambda: not desk.window("dsh"), "the conversation is closed")
+    screen = desk.wait_for_screen("May read_file run?")
+    assert f"{desk.root.name}-outside.txt" in screen
+    assert "ghy allow" in screen
+    assert neovim.lua("return vim.api.nvim_get_current_win()") == window
+    neovim.keys("ghy")
+    desk.wait_for_turns(1)
+    wait_for(lambda: "May read_file" not in str(neovim.screen), "the corner is gone")
+
+
+def test_keys_that_are_typed_while_permission_is_asked_for_reach_the_buffer(desk: ClientDesk, outside: Path) -> None:
+    neovim = desk.neovim
+    desk.model.script(look(outside), DONE)
+    desk.dsh("ask Read it.")
+    neovim.keys("ggO")
+    text = "# ghy ghs y n 1 2 3 <yes> ok "
+    neovim.type(text, pause_s=uneven)
+    wait_for_permission(desk)
+    neovim.type("ghy", pause_s=uneven)
+    neovim.keys("<CR><CR><Esc>")
+    wait_for(lambda: neovim.text().startswith(f"{text}ghy\n"), "every key is in the buffer")
+    assert desk.run("dsh.status")["state"] == "waiting"
+    assert len(desk.model.requests) == 1
+    neovim.keys("ghy")
+    assert "far away" in desk.tool_result(2)
+    desk.wait_for_turns(1)
+    assert neovim.prompts() == []
+
+
+def test_a_choice_of_all_answers_is_one_key_away(desk: ClientDesk, outside: Path) -> None:
+    neovim = desk.neovim
+    desk.model.script(look(outside), DONE)
+    desk.dsh("ask Read it.")
+    wait_for_permission(desk)
+    neovim.keys("gho")
+    desk.wait_for_screen("2: Allow once")
+    neovim.keys("2<CR>")
+    assert "far away" in desk.tool_result(2)
+    desk.wait_for_turns(1)
+
+
+# -- commands
+
+
+def test_a_command_is_read_before_it_is_allowed_and_runs_then(desk: ClientDesk) -> None:
+    desk.model.script(answer("", calls=[("shell", {"command": "echo one > made.txt"})]), DONE)
+    desk.dsh("ask Make it.")
+    wait_for_permission(desk)
+    desk.wait_for_screen("echo one > made.txt")
+    assert not (desk.root / "made.txt").exists()
+    desk.neovim.keys("ghy")
+    assert desk.wait_for_turns(1) == "completed"
+    assert desk.on_disk("made.txt") == "one\n"
+
+
+def test_a_command_that_would_not_see_unsaved_text_is_allowed_with_saving(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    desk.model.script(answer("", calls=[("shell", {"command": "cat calc.py > seen.txt"})]), DONE)
+    neovim.keys("Go# mine<Esc>")
+    desk.dsh("ask Run it.")
+    wait_for_permission(desk)
+    desk.dsh("chat")
+    desk.wait_for_screen("It would not see what is unsaved in calc.py.")
+    neovim.keys("ghw")
+    assert desk.wait_for_turns(1) == "completed"
+    assert desk.on_disk("seen.txt") == f"{CALC}# mine\n"
+    assert desk.on_disk("calc.py") == f"{CALC}# mine\n"
+
+
+# -- questions
+
+
+def test_a_question_is_answered_with_one_of_its_options(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    ask = {"question": "Which of the two?", "options": ["the first", "the second"]}
+    desk.model.script(answer("", calls=[("ask", ask)]), DONE)
+    desk.dsh("ask Ask me.")
+    desk.wait_for_chat("? Which of the two?\n  ○ the first\n  ○ the second\n  gho answer")
+    assert desk.announced("DshWaiting")[-1]["waitingFor"] == "question"
+    assert not neovim.mode()["blocking"]
+    neovim.keys("gho")
+    desk.wait_for_screen("2: the second")
+    neovim.keys("2<CR>")
+    assert "the second" in desk.tool_result(2)
+    desk.wait_for_chat("✓ Which of the two?\n  the second")
+    desk.wait_for_turns(1)
+
+
+def test_a_question_is_answered_in_own_words(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    ask = {"question": "Which of the two?", "options": ["the first", "the second"]}
+    desk.model.script(answer("", calls=[("ask", ask)]), answer("", calls=[("ask", {"question": "Why?"})]), DONE)
+    desk.dsh("ask Ask me.")
+    desk.wait_for_chat("○ the second")
+    neovim.keys("gho")
+    desk.wait_for_screen("3: Something else…")
+    neovim.keys("3<CR>")
+    wait_for(lambda: neovim.mode()["mode"] == "c", "it asks")
+    neovim.keys("both<CR>")
+    assert "both" in desk.tool_result(2)
+    desk.wait_for_chat("? Why?")
+    neovim.keys("gho")
+    wait_for(lambda: neovim.mode()["mode"] == "c", "it asks")
+    neovim.keys("Because.<CR>")
+    assert "Because." in desk.tool_result(3)
+    desk.wait_for_turns(1)

@@ -1,0 +1,217 @@
+"""The Neovim client's sessions, and a server that dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.desk import ended_within, wait_for
+from tests.e2e.neovim_client import ClientDesk, kill
+from tests.e2e.story import CALC, DONE, MEND, MENDED, held_after
+from tests.support.model_server import answer, refusal
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[ClientDesk]:
+    with ClientDesk.set_up(tmp_path, {"calc.py": CALC, "other.py": "x = 1\n"}) as desk:
+        yield desk
+
+
+def session_id(desk: ClientDesk) -> str:
+    return str(desk.neovim.lua("return require('dsh.client').state.session"))
+
+
+# -- a server that dies
+
+
+def test_a_killed_server_is_told_of_and_one_key_goes_on_with_the_session(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    reply, gate = held_after("I am in the middle of it.")
+    desk.model.script(answer("The first answer."), reply, answer("The third answer."))
+    desk.dsh("ask One.")
+    desk.wait_for_chat("The first answer.")
+    desk.dsh("ask Two.")
+    wait_for(lambda: gate.reached, "it streams")
+    session = session_id(desk)
+    pid = desk.server_pid()
+    kill(pid)
+    assert ended_within(pid, 5)
+    desk.expects = "the server has ended (signal 9); :Dsh restart goes on with the session"
+    desk.wait_for_screen(desk.expects)
+    desk.wait_for_screen("✗ dsh")
+    assert desk.announced("DshExit") == [{"code": 0, "signal": 9}]
+    assert not neovim.mode()["blocking"]
+    gate.release()
+    desk.go_to("dsh")
+    neovim.keys("R")
+    desk.wait_for_chat("– interrupted")
+    assert session_id(desk) == session
+    desk.dsh("ask Three.")
+    chat = desk.wait_for_chat("The third answer.")
+    assert chat.index("The first answer.") < chat.index("Two.") < chat.index("– interrupted") < chat.index("Three.")
+    assert chat.count("The first answer.") == 1
+    contents = [message["content"] for message in desk.sent_messages(3)]
+    assert "The first answer." in contents
+
+
+def test_the_next_question_starts_a_dead_server_too(desk: ClientDesk) -> None:
+    desk.model.script(answer("The first answer."), answer("The second answer."))
+    desk.dsh("ask One.")
+    desk.wait_for_turns(1)
+    session = session_id(desk)
+    kill(desk.server_pid())
+    desk.expects = "the server has ended (signal 9)"
+    wait_for(lambda: desk.announced("DshExit"), "it is dead")
+    desk.dsh("ask Two.")
+    desk.wait_for_chat("The second answer.")
+    assert session_id(desk) == session
+
+
+def test_a_review_that_waited_when_the_server_died_is_gone_and_said_to_be(desk: ClientDesk) -> None:
+    desk.model.script(MEND)
+    desk.dsh("ask Mend add.")
+    desk.wait_for_proposal("calc.py")
+    kill(desk.server_pid())
+    desk.expects = "the server has ended (signal 9)"
+    wait_for(lambda: desk.announced("DshExit"), "it is dead")
+    wait_for(lambda: desk.marks("calc.py") == [], "nothing is drawn that nobody can decide")
+    desk.dsh("restart")
+    desk.wait_for_chat("– interrupted")
+    assert desk.neovim.text() == CALC
+
+
+def test_a_server_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with ClientDesk.set_up(tmp_path, {"calc.py": CALC}) as desk:
+        desk.neovim.lua("vim.g.dsh = { cmd = { 'no-such-server' } }")
+        desk.dsh("ask One.")
+        desk.expects = "no-such-server is not there; see :checkhealth dsh"
+        desk.wait_for_screen(desk.expects)
+        assert not desk.neovim.mode()["blocking"]
+
+
+def test_words_that_a_dying_server_did_not_take_come_back(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    desk.model.script(answer("The first answer."))
+    desk.dsh("ask One.")
+    desk.wait_for_turns(1)
+    pid = desk.server_pid()
+    os.kill(pid, signal.SIGSTOP)  # it hears nothing any more
+    desk.go_to("dsh-input")
+    neovim.keys("iTwo.<CR>and")
+    wait_for(lambda: neovim.text() == "and\n", "the words are sent")
+    kill(pid)
+    desk.expects = "the server has ended (signal 9)"
+    wait_for(lambda: neovim.text() == "Two.\nand\n", "the words are back, before those written since")
+
+
+# -- sessions
+
+
+def test_a_session_is_left_and_gone_on_with(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    desk.model.script(answer("The first answer."), answer("The second answer."), answer("The third answer."))
+    desk.dsh("ask One.")
+    desk.wait_for_turns(1)
+    first = session_id(desk)
+    desk.dsh("rename Numbers")
+    desk.wait_for_screen("○ Numbers")
+    desk.dsh("new Others")
+    wait_for(lambda: session_id(desk) != first, "there is another session")
+    desk.dsh("ask Two.")
+    chat = desk.wait_for_chat("The second answer.")
+    assert "The first answer." not in chat
+    desk.wait_for_turns(2)
+    desk.dsh("sessions")
+    desk.wait_for_screen("Numbers  (1 turn, ")
+    number = next(line.split(":")[0][-1] for line in str(neovim.screen).splitlines() if "Numbers  (" in line)
+    neovim.keys(f"{number}<CR>")
+    chat = desk.wait_for_chat("The first answer.")
+    assert "The second answer." not in chat
+    assert session_id(desk) == first
+    desk.dsh("ask Three.")
+    desk.wait_for_chat("The third answer.")
+    assert [message["content"] for message in desk.sent_messages(3)] == ["One.", "The first answer.", "Three."]
+
+
+def test_a_session_is_forked_after_a_turn(desk: ClientDesk) -> None:
+    desk.model.script(answer("The first answer."), answer("The second answer."), answer("The third answer."))
+    for number, words in enumerate(("One.", "Two."), 1):
+        desk.dsh(f"ask {words}")
+        desk.wait_for_turns(number)
+    first = session_id(desk)
+    desk.dsh("fork 1")
+    wait_for(lambda: session_id(desk) != first, "there is a fork")
+    wait_for(lambda: "The first answer." in desk.chat() and "Two." not in desk.chat(), "it holds the first turn")
+    desk.dsh("ask Three.")
+    desk.wait_for_chat("The third answer.")
+    assert [message["content"] for message in desk.sent_messages(3)] == ["One.", "The first answer.", "Three."]
+
+
+def test_what_a_failed_turn_owes_is_run_again(desk: ClientDesk) -> None:
+    desk.model.script(refusal(401, {"error": {"message": "no such key"}}), answer("Now it works."))
+    desk.dsh("ask One.")
+    desk.wait_for_chat(":Dsh retry runs it again")
+    desk.dsh("retry")
+    desk.wait_for_chat("Now it works.")
+    desk.dsh("retry")
+    wait_for(lambda: "dsh: " in desk.neovim.messages(), "it is told that nothing is owed")
+
+
+def test_the_mode_is_chosen_and_shown(desk: ClientDesk) -> None:
+    desk.model.script(DONE)
+    desk.dsh("mode plan")
+    wait_for(lambda: desk.status().get("mode") == "plan", "the mode is set")
+    desk.dsh("ask One.")
+    desk.wait_for_screen("plan · deepseek-flash")
+    desk.dsh("mode")
+    desk.wait_for_screen("read-only: nothing is changed")
+    desk.neovim.keys("1<CR>")
+    wait_for(lambda: desk.status().get("mode") == "ask", "the mode is set")
+    desk.dsh("mode nonsense")
+    wait_for(lambda: "dsh: " in desk.neovim.messages(), "it is told")
+    desk.wait_for_turns(1)
+
+
+def test_a_session_is_exported_and_thrown_away(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    desk.model.script(answer("The first answer."))
+    desk.dsh("ask One.")
+    desk.wait_for_turns(1)
+    desk.dsh("export")
+    wait_for(lambda: "## DSH\n\nThe first answer." in neovim.text(), "the session is a text")
+    neovim.command("tabclose!")
+    desk.dsh("delete")
+    desk.wait_for_screen("Throw a session away")
+    neovim.keys("1<CR>")
+    wait_for(lambda: "trash" in neovim.messages(), "it is told where it is")
+    assert desk.run("dsh.session.list")["sessions"] == []
+
+
+def test_the_log_opens(desk: ClientDesk) -> None:
+    desk.model.script(DONE)
+    desk.dsh("ask One.")
+    desk.wait_for_turns(1)
+    desk.dsh("log")
+    wait_for(lambda: "HTTP Request" in desk.neovim.text(), "the log is there")
+    assert "sk-test" not in desk.neovim.text()
+
+
+def test_an_edit_lands_after_a_restart(desk: ClientDesk) -> None:
+    desk.model.script(DONE, MEND, DONE)
+    desk.dsh("ask One.")
+    desk.wait_for_turns(1)
+    old = desk.server_pid()
+    desk.dsh("restart")
+    assert ended_within(old, 10)
+    assert desk.announced("DshExit") == []
+    wait_for(lambda: desk.status()["state"] == "idle", "it runs again")
+    desk.dsh("ask Mend add.")
+    desk.wait_for_proposal("calc.py")
+    desk.go_to_file("calc.py")
+    desk.neovim.keys("ghA")
+    desk.wait_for_turns(2)
+    assert desk.on_disk("calc.py") == MENDED

@@ -1,0 +1,181 @@
+"""VS Code with our extension: a user at work with the package as it is shipped, and the fake model server.
+
+Rules: the package is installed unchanged; what a test does is done by keys and clicks, what it reads is the page, the
+buffers, the files and what the model was told. The channel into the extension host only opens files and reads.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import FrameLocator, Locator
+
+from tests.e2e.vscode import WAIT_S, Window, Workbench, package_test_extension, run, tools, wait_for
+from tests.e2e.vscode_install import CLIENT, Installation
+from tests.support.model_server import FakeModelServer
+
+CHAT = 'iframe.webview[src*="extensionId=dsh-lsp.dsh-lsp"]'
+SERVER = [sys.executable, "-m", "dsh_lsp", "serve"]
+
+
+def package_client(installation: Installation, folder: Path, *, wheel: bool = False) -> Path:
+    """Make the .vsix by the same script that a release is made with."""
+    target = folder / "dsh-lsp.vsix"
+    arguments = ["node", "package.mjs", str(target), *([] if wheel else ["--no-wheel"])]
+    run(arguments, cwd=CLIENT, env=installation.env | {"PYTHON": sys.executable})
+    return target
+
+
+@contextmanager
+def start_workbench(
+    folder: Path, *, wheel: bool = False, env: Mapping[str, str] | None = None
+) -> Iterator[Workbench]:
+    """Serve a VS Code with our extension installed."""
+    installation = tools()
+    packages = [package_test_extension("control", installation, folder)]
+    packages.append(package_client(installation, folder, wheel=wheel))
+    with Workbench.start(folder, packages, env=env or {}) as workbench:
+        yield workbench
+
+
+class Desk:
+    """A user at work with our extension."""
+
+    def __init__(self, window: Window, model: FakeModelServer) -> None:
+        self.window = window
+        self.page = window.page
+        self.model = model
+
+    @classmethod
+    @contextmanager
+    def set_up(
+        cls,
+        workbench: Workbench,
+        folder: Path,
+        files: Mapping[str, str],
+        *,
+        settings: Mapping[str, Any] | None = None,
+        size: tuple[int, int] = (1400, 900),
+        chat: bool = True,
+    ) -> Iterator[Desk]:
+        """Open a folder with files, the first of them shown, and the chat beside it."""
+        project = folder / "project"
+        project.mkdir(exist_ok=True)
+        for name, text in files.items():
+            (project / name).parent.mkdir(parents=True, exist_ok=True)
+            (project / name).write_bytes(text.encode())
+        with FakeModelServer() as model:
+            configured = {
+                "dsh.client.server": SERVER,
+                "dsh.model.baseUrl": model.url,
+                "dsh.sessions.directory": str(folder / "sessions"),
+                **(settings or {}),
+            }
+            with workbench.open(project, settings=configured, size=size) as window:
+                desk = cls(window, model)
+                try:
+                    if files:
+                        window.open(next(iter(files)))
+                    if chat:
+                        desk.open_chat()
+                    yield desk
+                finally:
+                    desk.print_log()
+
+    def print_log(self) -> None:
+        """Show what went wrong on the page, when a test fails."""
+        for line in self.window.console[-20:]:
+            print("-- console:", line[:300])
+
+    # -- the chat --------------------------------------------------------------------------------------------
+
+    @property
+    def chat(self) -> FrameLocator:
+        """The chat's page."""
+        return self.page.frame_locator(CHAT).frame_locator("#active-frame")
+
+    @property
+    def input(self) -> Locator:
+        """The chat's input."""
+        return self.chat.get_by_label("Message", exact=True)
+
+    def open_chat(self) -> None:
+        """Open the chat by its key, and wait until the server is there."""
+        wait_for(lambda: self.window.is_active("dsh-lsp.dsh-lsp"), "the extension is active", 60)
+        self.window.press("Control+Alt+d")
+        self.input.wait_for(timeout=WAIT_S * 1000)
+        self.wait_until_connected()
+
+    def wait_until_connected(self) -> None:
+        """Wait until the status item says that the server is there."""
+        wait_for(lambda: self.status_label() not in ("", "DSH is starting"), "the server has started", 60)
+
+    def status_label(self) -> str:
+        """What a screen reader hears of the status item."""
+        item = self.page.locator('[id="dsh-lsp.dsh-lsp.dsh.status"] a')
+        return (item.get_attribute("aria-label") or "") if item.count() else ""
+
+    def ask(self, text: str) -> None:
+        """Type into the chat's input and press Enter."""
+        self.input.click()
+        self.window.type(text, pause_ms=5)
+        self.window.press("Enter")
+
+    def log_text(self) -> str:
+        """All that the conversation shows."""
+        return self.chat.locator("#log").inner_text()
+
+    def wait_for_text(self, text: str) -> None:
+        """Wait until the conversation shows a text."""
+        self.chat.locator("#log").get_by_text(text).first.wait_for(timeout=WAIT_S * 1000)
+
+    def wait_until_idle(self) -> None:
+        """Wait until the status item says that no turn runs."""
+        wait_for(lambda: self.status_label() == "DSH is idle", "the turn has ended")
+
+    # -- the review ------------------------------------------------------------------------------------------
+
+    def open_review(self) -> None:
+        """Open the review with the key for it, and wait for the words above its edits."""
+        self.lens("Reject").first.wait_for(timeout=1000) if self.lens("Reject").count() else None
+        if not self.lens("Reject").count():
+            self.window.press("Control+Alt+r")
+        self.lens("Reject").first.wait_for(timeout=WAIT_S * 1000)
+
+    def lens(self, text: str) -> Locator:
+        """The words above an edit."""
+        return self.page.locator(".codelens-decoration a", has_text=text)
+
+    def proposal_text(self, name: str) -> str | None:
+        """The text of the proposal for a file, as it is shown."""
+        code = """
+        const found = vscode.workspace.textDocuments.find((one) => one.uri.scheme === 'dsh-proposal'
+          && one.uri.path.endsWith('/' + args[0]) && !one.isClosed);
+        return found ? found.getText() : null;
+        """
+        text: str | None = self.window.vscode(code, name)
+        return text
+
+    # -- the model -------------------------------------------------------------------------------------------
+
+    def sent_messages(self, request: int) -> list[dict[str, Any]]:
+        """Wait for the model's request of this number, from 1, and return its messages without the system prompt."""
+        self.model.wait_for_requests(request, WAIT_S)
+        messages = self.model.requests[request - 1].body["messages"]
+        return [message for message in messages if message["role"] != "system"]
+
+    def tool_result(self, request: int) -> str:
+        """The last tool result in the model's request of this number."""
+        results = [message for message in self.sent_messages(request) if message["role"] == "tool"]
+        return str(results[-1]["content"])
+
+
+def write_settings(folder: Path, settings: Mapping[str, Any]) -> None:
+    """A workspace's own settings."""
+    (folder / ".vscode").mkdir(exist_ok=True)
+    (folder / ".vscode" / "settings.json").write_text(json.dumps(settings))

@@ -1,0 +1,1 @@
+"""Style of the Neovim client's Lua: luacheck and stylua."""

@@ -1,0 +1,203 @@
+"""Stock clients: what an editor does without that has no view of ours, or not even what LSP offers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException, JsonRpcMethodNotFound
+
+from tests.e2e.story import CALC, DONE, MEND, MENDED
+from tests.support.fake_editor import fake_editor
+from tests.support.model_server import FakeModelServer, answer
+
+READ_OUTSIDE = answer("", calls=[("read_file", {"path": "../secret.txt"})])
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    root.mkdir()
+    (tmp_path / "secret.txt").write_text("the secret\n")
+    (root / "calc.py").write_text(CALC)
+    return root
+
+
+@pytest.fixture
+def model():
+    with FakeModelServer() as server:
+        yield server
+
+
+def only(**capabilities: Any) -> types.ClientCapabilities:
+    return types.ClientCapabilities(**capabilities)
+
+
+SHOWS = types.WindowClientCapabilities(show_document=types.ShowDocumentClientCapabilities(support=True))
+
+
+# Asking by code action
+
+
+async def test_a_place_is_explained_by_code_action_and_the_answer_is_told(project, model) -> None:
+    model.script(answer("# It subtracts.\n\nAt length."))
+    async with fake_editor(project, model_url=model.url) as editor:
+        editor.open("calc.py")
+        await editor.choose("calc.py", 1, "DSH: Explain this")
+        await editor.event("turn/end")
+        words = model.requests[0].body["messages"][-1]["content"]
+        assert words.endswith("From calc.py, lines 2-2:\n```\n    return a - b\n\n```")
+        await editor.until(lambda: "DSH: It subtracts." in editor.messages)
+
+
+async def test_a_problem_that_another_server_found_is_mended_from_its_line(project, model) -> None:
+    model.script(MEND, DONE)
+    async with fake_editor(project, model_url=model.url) as editor:
+        editor.open("calc.py")
+        where = types.Range(types.Position(1, 11), types.Position(1, 16))
+        problem = types.Diagnostic(range=where, message="subtracts", source="tests")
+        [action] = await editor.code_actions("calc.py", 1, problems=[problem], automatic=True)
+        assert action.title == "DSH: Fix this: subtracts"
+        await editor.choose("calc.py", 1, "DSH: Fix this", problems=[problem])
+        await editor.event("review/opened")
+        assert "Fix this problem: subtracts (tests)" in model.requests[0].body["messages"][-1]["content"]
+        await editor.command("dsh.review.accept", {"hunks": "all"})
+        await editor.event("turn/end")
+        assert editor.text("calc.py") == MENDED
+
+
+async def test_a_light_does_not_follow_the_cursor_nor_does_it_in_a_client_that_asks_without_saying_so(
+    project, model
+) -> None:
+    async with fake_editor(project, model_url=model.url) as editor:
+        editor.open("calc.py")
+        assert await editor.code_actions("calc.py", 1, automatic=True) == []
+    async with fake_editor(project, model_url=model.url, client_name="emacs") as editor:
+        editor.open("calc.py")
+        assert await editor.code_actions("calc.py", 1, automatic=None) == []
+
+
+# Virtual documents
+
+
+async def test_the_transcript_and_a_file_as_it_would_be_are_read_by_command(project, model) -> None:
+    model.script(MEND, DONE)
+    async with fake_editor(project, model_url=model.url) as editor:
+        editor.open("calc.py", f"# unsaved\n{CALC}")
+        session = (await editor.command("dsh.followup", {"text": "Mend it."}))["session"]
+        opened = await editor.event("review/opened")
+        proposed = {"uri": f"dsh:/proposal/{opened['data']['proposal']}/calc.py"}
+        assert await editor.command("dsh.text", proposed) == {"text": f"# unsaved\n{MENDED}"}
+        editor.type("calc.py", 0, 0, "# more\n")
+        assert await editor.command("dsh.text", proposed) == {"text": f"# more\n# unsaved\n{MENDED}"}
+        await editor.command("dsh.review.accept", {"hunks": "all"})
+        await editor.event("turn/end")
+        with pytest.raises(JsonRpcException) as refused:
+            await editor.command("dsh.text", proposed)
+        assert refused.value.data["code"] == "NOT_PENDING"
+        transcript = (await editor.command("dsh.text", {"uri": f"dsh:/session/{session}/transcript.md"}))["text"]
+        assert "## You\n\nMend it." in transcript
+        assert "Done." in transcript
+
+
+@pytest.mark.parametrize(
+    ("uri", "code"),
+    [
+        ("dsh:/session/none/transcript.md", "UNKNOWN_SESSION"),
+        ("dsh:/session/x/other.md", "USAGE"),
+        ("dsh:/session/../transcript.md", "UNKNOWN_SESSION"),
+        ("dsh:/session/..%2F..%2Fsecret/transcript.md", "UNKNOWN_SESSION"),
+        ("dsh:/proposal/none/calc.py", "NOT_PENDING"),
+        ("dsh:/proposal/none", "USAGE"),
+        ("file:///etc/passwd", "USAGE"),
+        ("", "USAGE"),
+    ],
+)
+async def test_what_is_no_virtual_document_is_refused(project, uri, code) -> None:
+    async with fake_editor(project) as editor:
+        with pytest.raises(JsonRpcException) as refused:
+            await editor.command("dsh.text", {"uri": uri})
+        assert refused.value.data["code"] == code
+
+
+async def test_a_client_with_virtual_documents_reads_and_shows_them_under_their_own_name(project, model) -> None:
+    model.script(answer("It adds."))
+    content = types.TextDocumentContentClientCapabilities()
+    capabilities = only(window=SHOWS, workspace=types.WorkspaceClientCapabilities(text_document_content=content))
+    async with fake_editor(project, model_url=model.url, capabilities=capabilities) as editor:
+        announced = editor.client.announced.capabilities.workspace
+        assert announced.text_document_content.schemes == ("dsh",)
+        session = (await editor.command("dsh.followup", {"text": "Why?", "wait": True}))["session"]
+        uri = f"dsh:/session/{session}/transcript.md"
+        read = await editor.client.workspace_text_document_content_async(types.TextDocumentContentParams(uri))
+        assert "It adds." in read.text
+        await editor.command("dsh.text", {"uri": uri, "show": True})
+        assert [(shown.uri, shown.take_focus) for shown in editor.shown] == [(uri, False)]
+
+
+@pytest.mark.parametrize("shows", [True, False])
+async def test_a_client_without_them_is_shown_a_file_or_told_where_it_lies(project, model, tmp_path, shows) -> None:
+    model.script(answer("It adds."))
+    capabilities = only(window=SHOWS) if shows else only()
+    async with fake_editor(project, model_url=model.url, capabilities=capabilities) as editor:
+        editor.open("calc.py")
+        await editor.command("dsh.followup", {"text": "Why?", "wait": True})
+        await editor.choose("calc.py", 1, "DSH: Show the conversation")
+        if shows:
+            [path] = [Path(shown.uri.removeprefix("file://")) for shown in editor.shown]
+        else:
+            [told] = [message for message in editor.messages if "shows no documents" in message]
+            path = Path(told.rpartition(" is in ")[2])
+            assert editor.shown == []
+        assert "It adds." in path.read_text()
+        assert path.stat().st_mode & 0o077 == 0, "it is the user's alone"
+
+
+# What a client lacks
+
+
+async def test_a_client_without_progress_is_sent_none(project, model) -> None:
+    model.script(answer("Ok."))
+    async with fake_editor(project, model_url=model.url, capabilities=only()) as editor:
+        await editor.command("dsh.followup", {"text": "Hello?", "wait": True})
+        assert (await editor.command("dsh.status"))["state"] == "idle"
+        assert editor.progress == []
+
+
+async def test_a_client_that_applies_no_edits_is_told_so_once_for_each_acceptance_and_the_edit_waits(
+    project, model
+) -> None:
+    model.script(MEND, DONE)
+    async with fake_editor(project, model_url=model.url, capabilities=only()) as editor:
+        editor.open("calc.py")
+        await editor.command("dsh.followup", {"text": "Mend it."})
+        await editor.event("review/opened")
+        assert await editor.command("dsh.review.accept", {"hunks": "all"}) == {"left": 1}
+        assert [message for message in editor.messages if "nothing was written" in message] == [
+            "DSH: this editor cannot take edits safely; nothing was written"
+        ]
+        assert editor.edits == []
+        await editor.command("dsh.review.reject", {"hunks": "all"})
+        await editor.event("turn/end")
+        assert (project / "calc.py").read_text() == CALC
+
+
+async def test_a_client_that_cannot_ask_is_told_how_else_to_decide(project, model) -> None:
+    model.script(READ_OUTSIDE, DONE)
+    async with fake_editor(project, model_url=model.url, capabilities=only()) as editor:
+
+        @editor.client.feature("window/showMessageRequest")
+        def refuse(_params: types.ShowMessageRequestParams) -> None:
+            raise JsonRpcMethodNotFound
+
+        await editor.command("dsh.followup", {"text": "Read it."})
+        approval = (await editor.event("approval/asked"))["data"]["id"]
+        await editor.command("dsh.approve", {"approval": approval})
+        await editor.until(lambda: [message for message in editor.messages if "cannot ask" in message])
+        assert not editor.seen("approval/decided")
+        await editor.command("dsh.approve", {"approval": approval, "decision": "allowOnce"})
+        await editor.event("turn/end")
+        assert "the secret" in editor.tool_results[0]
+        assert len([message for message in editor.messages if "cannot ask" in message]) == 1

@@ -1,0 +1,68 @@
+"""Reading: what a client made of a wire vector, held against what the vector wants."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from dsh_lsp.llm.assemble import BlockAssembler
+from dsh_lsp.messages import (
+    BlockEnd,
+    BlockStart,
+    Chunk,
+    Finish,
+    ReasoningBlock,
+    TextBlock,
+    ToolCallBlock,
+    UsageChunk,
+)
+from tests.support.wire_vectors import Vector
+
+
+def finish_of(chunks: list[Chunk]) -> Finish:
+    finish = chunks[-1]
+    assert isinstance(finish, Finish)
+    return finish
+
+
+def assert_obeys_the_contract(chunks: list[Chunk]) -> None:
+    assert sum(isinstance(item, Finish) for item in chunks) == 1
+    assert sum(isinstance(item, UsageChunk) for item in chunks) <= 1
+    started = [item.index for item in chunks if isinstance(item, BlockStart)]
+    ended = [item.index for item in chunks if isinstance(item, BlockEnd)]
+    assert len(set(started)) == len(started)
+    finish = finish_of(chunks)
+    assert (finish.failure is not None) == (finish.reason == "error")
+    assert sorted(ended) == ([] if finish.reason == "error" else sorted(started))
+
+
+def assert_reads(vector: Vector, chunks: list[Chunk]) -> None:
+    """Hold the chunks of a vector against what it wants."""
+    assert_obeys_the_contract(chunks)
+    assembler = BlockAssembler()
+    for item in chunks:
+        assembler.push(item)
+    blocks = assembler.blocks()
+    finish = finish_of(chunks)
+    assert finish.reason == vector.finish
+    assert (finish.failure.code if finish.failure else None) == vector.error
+    assert "".join(block.text for block in blocks if isinstance(block, TextBlock)) == vector.text
+    assert "".join(block.text for block in blocks if isinstance(block, ReasoningBlock)) == vector.reasoning
+    if vector.error is None:
+        calls = [block for block in blocks if isinstance(block, ToolCallBlock)]
+        assert tuple((call.name, arguments_of(call)) for call in calls) == vector.calls
+        assert len({call.id for call in calls}) == len(calls)
+        assert all(call.id for call in calls)
+    if vector.usage is not None:
+        assert assembler.usage is not None
+        assert (assembler.usage.input_tokens, assembler.usage.output_tokens) == vector.usage
+    for item in chunks:
+        repr(item).encode()  # no half of an emoji is left
+
+
+def arguments_of(call: ToolCallBlock) -> dict[str, Any] | None:
+    try:
+        value = json.loads(call.arguments)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
