@@ -21,6 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
     _describe_run(commands.add_parser("run", help="do what one prompt says in a directory, without an editor"))
     _describe_show(commands.add_parser("show", help="print a stored session as an editor or as the model sees it"))
     _describe_sessions(commands.add_parser("sessions", help="list the stored sessions, newest first"))
+    _describe_doctor(commands.add_parser("doctor", help="check the key, the model's server and the settings"))
     demo = commands.add_parser("demo", help="watch the agent mend a failing test; needs no key and no network")
     demo.add_argument("--reject", action="store_true", help="decline the edit that the demo proposes")
     demo.add_argument("--fast", action="store_true", help="do not pause for the reader")
@@ -38,6 +39,10 @@ def main(arguments: list[str] | None = None) -> int:
         from dsh_lsp.listing import list_sessions
 
         return list_sessions(root=Path() if options.here else None, as_json=options.json, sessions=options.sessions)
+    if options.command == "doctor":
+        from dsh_lsp.doctor import run_doctor
+
+        return run_doctor(settings=options.settings, provider=options.provider, model=options.model)
     from dsh_lsp.lsp.demo import run_demo
 
     return run_demo(rejects=options.reject, fast=options.fast, lies=options.lie)
@@ -59,7 +64,9 @@ def _describe_run(run: argparse.ArgumentParser) -> None:
         "--json", action="store_true", help="print the session's events, a JSON row each, and nothing else"
     )
     run.add_argument("--model", metavar="NAME", help="the model (default: deepseek-flash)")
-    run.add_argument("--provider", metavar="P", help="deepseek, or demo: a script, no model (default: deepseek)")
+    run.add_argument(
+        "--provider", metavar="P", help="deepseek, openai_compatible, anthropic or demo: a script (default: deepseek)"
+    )
     run.add_argument("--mode", metavar="M", help="ask, read-only or plan (default: ask)")
     run.add_argument("--settings", metavar="FILE", type=Path, help="settings as JSON, as an editor gives them")
     _add_sessions(run)
@@ -88,6 +95,14 @@ def _describe_sessions(sessions: argparse.ArgumentParser) -> None:
     sessions.add_argument("--here", action="store_true", help="only those of this directory")
     sessions.add_argument("--json", action="store_true", help="print each as a JSON object")
     _add_sessions(sessions)
+
+
+def _describe_doctor(doctor: argparse.ArgumentParser) -> None:
+    doctor.description = "Look at everything that a model call needs, and say what to do about what is missing."
+    doctor.epilog = "Exit codes: 0 a session could work, 1 something is to be mended, 2 wrong usage."
+    doctor.add_argument("--model", metavar="NAME", help="the model to look for")
+    doctor.add_argument("--provider", metavar="P", help="deepseek, openai_compatible or anthropic")
+    doctor.add_argument("--settings", metavar="FILE", type=Path, help="settings as JSON, as an editor gives them")
 
 
 def _add_sessions(parser: argparse.ArgumentParser) -> None:

@@ -19,19 +19,20 @@ from dsh_lsp.agent.modes import Modes
 from dsh_lsp.agent.prompt import SystemPrompt
 from dsh_lsp.agent.request import AgentOptions
 from dsh_lsp.agent.snapshot import RuntimeContext
-from dsh_lsp.decisions import Mode
+from dsh_lsp.decisions import Mode, ModelSelected
 from dsh_lsp.errors import ConfigError, LlmError
 from dsh_lsp.events import LogEvent, RequestHeaderLogged
 from dsh_lsp.llm.adapter import Llm
-from dsh_lsp.messages import CallConfig
 from dsh_lsp.plugin import Context
 from dsh_lsp.plugin_host import PluginEntry, PluginHost
 from dsh_lsp.plugins import (
     approval,
     changes,
+    compaction,
     diagnostics,
     instructions,
     limits,
+    notices,
     persona,
     repeat,
     retry,
@@ -40,6 +41,8 @@ from dsh_lsp.plugins import (
     toolbox,
     undone,
 )
+from dsh_lsp.plugins.compaction import Compactor
+from dsh_lsp.plugins.compaction import Settings as CompactionSettings
 from dsh_lsp.plugins.limits import Settings as LimitSettings
 from dsh_lsp.plugins.retry import RetryWait
 from dsh_lsp.plugins.retry import Settings as RetrySettings
@@ -81,6 +84,7 @@ class Settings(SettingsModel):
     mode: Mode = Field(default="ask", json_schema_extra=raises_rights("read-only"))
     limits: LimitSettings = LimitSettings()
     retry: RetrySettings = RetrySettings()
+    compaction: CompactionSettings = CompactionSettings()
     edits: EditSettings = EditSettings()
     max_parallel_tool_calls: int = Field(default=10, ge=1)
     shell: ShellSettings = ShellSettings()
@@ -143,23 +147,25 @@ class Session:
         """Let the next try of a failed model call begin at once; False if none is waited for."""
         return self.context.get(RetryWait).end()
 
+    @property
+    def compactor(self) -> Compactor:
+        """What makes room in the model's context window."""
+        return self.context.get(Compactor)
+
     def check_ready(self) -> None:
         """Refuse input that no model could answer.
 
         Raises:
             ConfigError: `NO_KEY`, or what else the user must mend before a model can be asked.
         """
-        options = self.options
-        if not options.model:
-            message = f"no model to ask: set model.name, or choose one that {options.provider} offers"
+        config = self.agent.ledger.seed()
+        if not config.model:
+            message = f"no model to ask: set model.name, or choose one that {config.provider} offers"
             raise ConfigError(message, code="NO_MODEL")
-        self.llm.adapter(options.provider)
-        if self.llm.pending(options.provider):  # a key that is still looked for is told of by the turn
+        if self.llm.pending(config.provider):  # a key that is still looked for is told of by the turn
             return
         try:
-            self.llm.prepare_call(
-                CallConfig(provider=options.provider, model=options.model, reasoning_effort=options.reasoning_effort)
-            )
+            self.llm.prepare_call(config)
         except LlmError as error:
             code = "NO_KEY" if error.code in ("MISSING_CREDENTIAL", "INVALID_CREDENTIAL") else error.code
             raise ConfigError(str(error), code=code) from error
@@ -213,10 +219,16 @@ def summarize(path: Path) -> Summary:
 def options_for(settings: Settings, log: SessionLog) -> AgentOptions:
     """The route of a session: the one that its log names, else the one of the settings."""
     model = settings.model
-    provider, name = model.provider, model.model
+    provider: str = model.provider
+    name = model.model
     for event in log.facts():
-        if isinstance(event.data, RequestHeaderLogged):
-            provider, name = event.data.header.config.provider, event.data.header.config.model  # type: ignore[assignment]
+        match event.data:
+            case RequestHeaderLogged(header=header):
+                provider, name = header.config.provider, header.config.model
+            case ModelSelected(provider=selected, name=model_name):
+                provider, name = selected, model_name
+            case _:
+                pass
     return AgentOptions(
         provider=provider,
         model=name,
@@ -286,6 +298,8 @@ def open_session(
         (repeat, None),
         (limits, live_limits),
         (retry, settings.retry),
+        (compaction, settings.compaction),
+        (notices, None),
         (spill, None),
         (undone, None),
     ):

@@ -1,4 +1,4 @@
-"""Decisions: the events in which a person is asked and answers: reviews, approvals, questions, the mode.
+"""Decisions: the events in which a person is asked and answers: reviews, approvals, questions, mode and model.
 
 Rules: frozen values; what was asked and what was decided come as a pair; each pair has a closer, which decides what
 was still open when the process died.
@@ -203,6 +203,14 @@ class PermissionPreset(Wire):
     """The mode from here on."""
 
     preset: Mode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSelected(Wire):
+    """The model from the next request on."""
+
+    provider: str
+    name: str
 
 
 # -- what a crash left open ------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from dsh_lsp.decisions import (
     ApprovalAsked,
     ApprovalDecided,
     EditLanded,
+    ModelSelected,
     PermissionPreset,
     QuestionAnswered,
     QuestionAsked,
@@ -33,7 +34,15 @@ from dsh_lsp.messages import (
     ToolSpec,
     UserMessage,
 )
-from dsh_lsp.upkeep import RetryPlanned, RetryStarted
+from dsh_lsp.notes import SessionTitle, TodoWritten
+from dsh_lsp.upkeep import (
+    CompactionEnd,
+    CompactionPrune,
+    CompactionStart,
+    CompactionSummary,
+    RetryPlanned,
+    RetryStarted,
+)
 from dsh_lsp.wire import JsonObject, Wire, decode, encode
 
 # -- turns and steps -----------------------------------------------------------------------------------------
@@ -214,28 +223,6 @@ class InboxSpliced(Wire):
 # -- the session ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionTitle(Wire):
-    """The session's name from here on."""
-
-    title: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TodoItem(Wire):
-    """One thing that there is to do."""
-
-    text: str
-    status: Literal["pending", "in_progress", "done"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TodoWritten(Wire):
-    """What there is to do from here on: the whole list."""
-
-    items: tuple[TodoItem, ...]
-
-
 # -- plugins --------------------------------------------------------------------------------------------------
 
 
@@ -276,10 +263,15 @@ EventData: TypeAlias = (
     | QuestionAsked
     | QuestionAnswered
     | PermissionPreset
+    | ModelSelected
     | SessionTitle
-    | TodoWritten
     | RetryPlanned
     | RetryStarted
+    | CompactionStart
+    | CompactionPrune
+    | CompactionSummary
+    | CompactionEnd
+    | TodoWritten
     | PluginEvent
 )
 
@@ -305,15 +297,30 @@ TAGS: dict[type[EventData], str] = {
     QuestionAsked: "question/asked",
     QuestionAnswered: "question/answered",
     PermissionPreset: "permission/preset",
+    ModelSelected: "model/selected",
     SessionTitle: "session/title",
-    TodoWritten: "todo/write",
     RetryPlanned: "llm/retry",
     RetryStarted: "llm/retry-started",
+    CompactionStart: "compaction/start",
+    CompactionPrune: "compaction/prune",
+    CompactionSummary: "compaction/summary",
+    CompactionEnd: "compaction/end",
+    TodoWritten: "todo/write",
 }
 CLASSES: dict[str, type[EventData]] = {tag: cls for cls, tag in TAGS.items()}
 
 SURFACE: frozenset[type[EventData]] = frozenset({UserMessage, AssistantMessageLogged, ToolResult})
-IGNORABLE: frozenset[type[EventData]] = frozenset({AssistantAttempt, RetryPlanned, RetryStarted})
+IGNORABLE: frozenset[type[EventData]] = frozenset(
+    {
+        AssistantAttempt,
+        RetryPlanned,
+        RetryStarted,
+        CompactionStart,
+        CompactionPrune,
+        CompactionSummary,
+        CompactionEnd,
+    }
+)
 
 SeqRange = tuple[int, int]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import aclosing, contextmanager, nullcontext
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload, runtime_checkable
 
@@ -99,13 +99,24 @@ class Scope:
     @contextmanager
     def call(self) -> Iterator[None]:
         """Keep the scope and those around it from closing by retirement while the body runs."""
-        with self._parent.call() if self._parent is not None else nullcontext():
-            self._running += 1
-            try:
-                yield
-            finally:
-                self._running -= 1
-                self._close_when_over()
+        self.begin_call()
+        try:
+            yield
+        finally:
+            self.end_call()
+
+    def begin_call(self) -> None:
+        """What `call` does before its body; for what happens with every event of a stream."""
+        if self._parent is not None:
+            self._parent.begin_call()
+        self._running += 1
+
+    def end_call(self) -> None:
+        """What `call` does after its body."""
+        self._running -= 1
+        self._close_when_over()
+        if self._parent is not None:
+            self._parent.end_call()
 
     def retire(self) -> None:
         """Take no new calls, hide what is registered, and close once the last running call is over."""
@@ -264,8 +275,11 @@ def _guarded(scope: Scope, hook: object, listener: Callable[..., Any]) -> Callab
 
     def told(payload: Any) -> None:
         if scope.takes_calls:
-            with scope.call():
+            scope.begin_call()
+            try:
                 listener(payload)
+            finally:
+                scope.end_call()
 
     async def asked(payload: Any) -> object:
         if not scope.takes_calls:

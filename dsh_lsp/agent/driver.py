@@ -38,6 +38,7 @@ from dsh_lsp.events import (
     TurnStart,
 )
 from dsh_lsp.llm.adapter import Llm
+from dsh_lsp.llm.meter import TokenMeter
 from dsh_lsp.messages import TextBlock, UserMessage, UserSource
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.tools.approvals import Approvals
@@ -96,6 +97,8 @@ class Agent:
         self.inbox = Inbox(parts.log, changed=parts.hooks.inbox)
         self.context = RuntimeContext(parts.log, parts.new_id)
         self.approvals = Approvals(parts.log, parts.hooks.tools.approval, parts.new_id)
+        self.meter = TokenMeter(parts.log)
+        self.ledger = HeaderLedger(parts.log, parts.options)
         self._parts = TurnParts(
             log=parts.log,
             llm=parts.llm,
@@ -103,7 +106,8 @@ class Agent:
             prompt=parts.prompt,
             context=self.context,
             options=parts.options,
-            ledger=HeaderLedger(parts.log, parts.options),
+            ledger=self.ledger,
+            meter=self.meter,
             inbox=self.inbox,
             hooks=parts.hooks,
             pipeline=ToolPipeline(parts.tools, parts.hooks.tools, self.approvals),
@@ -142,6 +146,10 @@ class Agent:
     def step(self) -> int:
         """The number of the open turn's current step; 0 when none has begun."""
         return self._turn.step if self._turn is not None else 0
+
+    async def on_disk(self) -> None:
+        """Wait until what was logged is on disk."""
+        await self._parts.barrier()
 
     async def when_idle(self) -> None:
         """Wait until nothing runs, replays and maintenance included; at once when nothing does."""

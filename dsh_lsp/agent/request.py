@@ -10,8 +10,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Literal, cast
 
 from dsh_lsp.agent.prompt import Assembly, render_prompt
+from dsh_lsp.decisions import ModelSelected
 from dsh_lsp.errors import UsageError
-from dsh_lsp.events import RequestContext, RequestHeader, RequestHeaderLogged
+from dsh_lsp.events import LogEvent, RequestContext, RequestHeader, RequestHeaderLogged
 from dsh_lsp.llm.adapter import PreparedCall
 from dsh_lsp.messages import CallConfig
 from dsh_lsp.session.log import SessionLog
@@ -45,14 +46,33 @@ class HeaderLedger:
         self._mine = False  # whether this agent has logged a header itself
         self._header: RequestHeader | None = None
         self._route: RequestContext | None = None
+        self._selected: ModelSelected | None = None  # by the user, for the next request
         for event in log.facts():
             if isinstance(event.data, RequestHeaderLogged):
-                self._header = event.data.header
+                self._header, self._selected = event.data.header, None
             elif isinstance(event.data, RequestContext):
                 self._route = event.data
+            else:
+                self._note(event)
+        log.appended.listen(self._note)
+
+    @property
+    def header(self) -> RequestHeader | None:
+        """The header in force; None before the first request."""
+        return self._header
 
     def seed(self) -> CallConfig:
-        """The configuration to start from: the options, later the last header without its defaults."""
+        """The configuration to start from: the options, later the last header without its defaults.
+
+        A model that was selected since then takes the place of theirs, with the effort and limit of the options.
+        """
+        if self._selected is not None:
+            return CallConfig(
+                provider=self._selected.provider,
+                model=self._selected.name,
+                reasoning_effort=self._options.reasoning_effort,
+                max_tokens=self._options.max_tokens,
+            )
         if not self._mine or self._header is None:
             options = self._options
             return CallConfig(
@@ -64,6 +84,16 @@ class HeaderLedger:
         defaulted = self._header.adapter_defaults
         strip = {field.name: None for field in fields(CallConfig) if to_camel(field.name) in defaulted}
         return replace(self._header.config, **strip)  # type: ignore[arg-type]
+
+    def select(self, provider: str, name: str) -> None:
+        """Let the next request go to another model; the same one again leaves no trace."""
+        now = self.seed()
+        if (now.provider, now.model) != (provider, name):
+            self._log.append(ModelSelected(provider=provider, name=name))
+
+    def _note(self, event: LogEvent) -> None:
+        if isinstance(event.data, ModelSelected):
+            self._selected = event.data
 
     def _restored_effort(self) -> str | None:
         """The effort of an earlier life of the session, if it was chosen and the route is the same."""
@@ -97,6 +127,7 @@ class HeaderLedger:
             # The log's own copy: a schema that somebody changes later is a change, and not what was sent.
             self._header = cast("RequestHeaderLogged", self._log.append(logged).data).header
             self._mine = True
+        self._selected = None
         route = RequestContext(
             provider=prepared.config.provider,
             model=prepared.config.model,

@@ -31,6 +31,7 @@ from dsh_lsp.agent.snapshot import RuntimeContext
 from dsh_lsp.errors import ConfigError, LlmError
 from dsh_lsp.events import Ended, StepEnd, StepStart
 from dsh_lsp.llm.adapter import Llm, ModelRequest, PreparedCall
+from dsh_lsp.llm.meter import TokenMeter
 from dsh_lsp.messages import CallConfig, Chunk, Finish, UserMessage
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.tools.pipeline import ToolPipeline
@@ -49,6 +50,7 @@ class TurnParts:
     context: RuntimeContext
     options: AgentOptions
     ledger: HeaderLedger
+    meter: TokenMeter
     inbox: Inbox
     hooks: AgentHooks
     pipeline: ToolPipeline
@@ -120,7 +122,8 @@ class Turn:
         async def enter(payload: PreStep) -> Enter | Reject:
             # A continuation that nobody has a word for stays without one: the snapshot opens no step of its own.
             goes_on = bool(payload.messages) or self.owes or self.step > 0
-            snapshot = parts.context.project()  # only now: listeners before this one may have looked at the world
+            # Asked for here, since a listener may have taken away what the model was told before.
+            snapshot = parts.context.project()
             return Enter(messages=(*payload.messages, snapshot) if snapshot and goes_on else payload.messages)
 
         decision = await parts.hooks.pre_step(proposal, enter)
@@ -191,6 +194,7 @@ class Turn:
                 tools=header.tools,
                 session_id=parts.log.header.id,
                 signal=self.signal,
+                prompt_tokens=parts.meter.tokens,
             )
             attempt = Attempt(
                 log=parts.log,

@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from dsh_lsp.abort import AbortSignal, Disposer
 from dsh_lsp.errors import LlmError, LlmFailure, UsageError
+from dsh_lsp.llm.keys import KeySource
 from dsh_lsp.messages import CallConfig, Chunk, Message, ToolSpec
 from dsh_lsp.wire import Wire
 
@@ -96,6 +97,30 @@ class Lists(Protocol):
         Raises:
             LlmError: there is no key, or no list came.
         """
+
+
+@runtime_checkable
+class Balances(Protocol):
+    """An adapter that can ask how much is left on an account."""
+
+    async def balance(self) -> str:
+        """Ask; the answer is for people.
+
+        Raises:
+            LlmError: no answer came.
+        """
+
+
+@runtime_checkable
+class Keyed(Warms, Protocol):
+    """An adapter that uses a key."""
+
+    @property
+    def keys(self) -> KeySource:
+        """Where the key comes from."""
+
+    def prepare(self, config: CallConfig) -> PreparedCall:
+        """Bind a call to it."""
 
 
 @runtime_checkable

@@ -21,7 +21,7 @@ DONE = "[DONE]"
 
 
 class Decoder(Protocol):
-    """One answer: is fed its JSON events in order and gives its chunks, then is ended once.
+    """One answer: is fed its JSON events in order, those together that came together, and then is ended once.
 
     `started`: something of the answer has come. `complete`: the server has said that it is over.
     """
@@ -30,7 +30,7 @@ class Decoder(Protocol):
     def started(self) -> bool: ...  # noqa: D102 - see above
     @property
     def complete(self) -> bool: ...  # noqa: D102
-    def feed(self, event: JsonObject) -> Iterator[Chunk]: ...  # noqa: D102
+    def feed_all(self, events: Iterable[JsonObject]) -> Iterator[Chunk]: ...  # noqa: D102
     def end(self, *, done: bool) -> Iterator[Chunk]: ...  # noqa: D102
     def fail(self, failure: LlmFailure) -> Iterator[Chunk]: ...  # noqa: D102
 
@@ -59,7 +59,8 @@ class FrameReader:
                 yield None
                 return
             event = _object_of(frame.data)
-            report = report_in_stream(frame.event, event) if event is not None else None
+            told = (event is not None and "error" in frame.data) or frame.event == "error"
+            report = report_in_stream(frame.event, event) if event is not None and told else None
             if event is None and frame.event == "error" and not frame.data.lstrip().startswith("{"):
                 report = ErrorReport(message=frame.data)
             if report is not None:
@@ -70,10 +71,13 @@ class FrameReader:
                 yield event
 
 
+_decode = json.JSONDecoder().decode
+
+
 def json_of(text: str) -> Any:
     """Decode JSON; text that is none stays text."""
     try:
-        return json.loads(text)
+        return _decode(text)
     except (ValueError, RecursionError):
         return text
 

@@ -34,7 +34,7 @@ class ChatAdapter(HttpAdapter):
         key_header: Literal["authorization", "api-key"] = "authorization",
     ) -> None:
         super().__init__(provider, endpoint, keys, defaults, faults)
-        self.dialect = replace(dialect, wording=replace(dialect.wording, host=endpoint.host))
+        self.dialect = replace(dialect, wording=replace(dialect.wording, provider=provider, host=endpoint.host))
         self._key_header = key_header
         self._histories = Histories()
 

@@ -95,6 +95,20 @@ class ChatDecoder:
         prose = self._text.open or self._reasoning.open or self._retyped is not None
         return not (prose or self._calls or self._reading.calls)
 
+    def feed_all(self, events: Iterable[JsonObject]) -> Iterator[Chunk]:
+        """Take events that came together; text after text, which is nearly all of a stream, is taken as one."""
+        texts: list[str] = []
+        for event in events:
+            if self._model and (plain := _plain_text(event)):
+                texts.append(plain)
+                continue
+            if texts:
+                yield from self._say_plain("".join(texts))
+                texts = []
+            yield from self.feed(event)
+        if texts:
+            yield from self._say_plain("".join(texts))
+
     def feed(self, event: JsonObject) -> Iterator[Chunk]:
         """Take one event that holds no error."""
         choice = _first_choice(event)
@@ -147,6 +161,10 @@ class ChatDecoder:
             yield from self._say(self._tags.stop())
             self._tags = None
         yield from self._reasoning.push(text)
+
+    def _say_plain(self, text: str) -> Iterator[Chunk]:
+        self.started = True
+        return self._say(self._tags.push(text) if self._tags is not None else [("text", text)])
 
     def _say(self, parts: Iterable[Part]) -> Iterator[Chunk]:
         """Show parts of the text, each in its block."""
@@ -255,6 +273,21 @@ def read_usage(usage: Any) -> TokenUsage | None:
 def _tokens(usage: Any, name: str) -> int | None:
     value = usage.get(name) if isinstance(usage, dict) else None
     return value if type(value) is int and value >= 0 else None
+
+
+def _plain_text(event: JsonObject) -> str | None:
+    """The text of an event that brings text and nothing else."""
+    choices = event.get("choices")
+    if event.get("usage") or not isinstance(choices, list) or len(choices) != 1:
+        return None
+    choice = choices[0]
+    if not isinstance(choice, dict) or choice.get("index") != 0 or choice.get("finish_reason") or choice.get("usage"):
+        return None
+    delta = choice.get("delta")
+    if not isinstance(delta, dict) or len(delta) != 1:
+        return None
+    text = delta.get("content")
+    return text if isinstance(text, str) else None
 
 
 def _first_choice(event: JsonObject) -> JsonObject:

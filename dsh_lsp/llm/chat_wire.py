@@ -172,7 +172,8 @@ def _reasoning_field(message: AssistantMessage, wording: Wording) -> str | None:
         case "as received":
             told = message.source.replay_state or {}
             field = told.get("reasoningField")
-            return field if isinstance(field, str) and told.get("host") == wording.host else None
+            mine = (message.source.provider, told.get("host")) == (wording.provider, wording.host)
+            return field if isinstance(field, str) and mine else None
         case "never":
             return None
 

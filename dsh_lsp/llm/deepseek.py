@@ -49,3 +49,18 @@ class DeepSeekAdapter(ChatAdapter):
             Faults.of(AUTH=f"check the key in {settings.api_key_env}"),
             dialect=dialect,
         )
+
+    async def balance(self) -> str:
+        """Ask what is left on the account.
+
+        Raises:
+            LlmError: no answer came.
+        """
+        document = await self.document("/user/balance")
+        rows = document.get("balance_infos") if isinstance(document, dict) else None
+        amounts = [
+            f"{row['total_balance']} {row['currency']}"
+            for row in (rows if isinstance(rows, list) else ())
+            if isinstance(row, dict) and row.keys() >= {"total_balance", "currency"}
+        ]
+        return ", ".join(amounts) or "not told"

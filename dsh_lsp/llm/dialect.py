@@ -40,11 +40,13 @@ THINKING: Mapping[Thinking, Mapping[str, JsonObject]] = {
 class Wording:
     """What the bytes of a message depend on.
 
-    `reasoning`: whether a model's reasoning goes back: in the field and to the host that it came from, with every
-    message of an assistant whether it has any or not, or never. `short_ids`: tool calls have ids of nine letters.
+    `reasoning`: whether a model's reasoning goes back: in its own field to the `provider` and `host` that sent it,
+    with every message of an assistant whether it has any or not, or never. `short_ids`: ids of calls have nine
+    letters.
     """
 
     reasoning: Literal["as received", "every message", "never"] = "as received"
+    provider: str = ""
     host: str = ""
     short_ids: bool = False
 

@@ -12,15 +12,14 @@ from __future__ import annotations
 import codecs
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 MAX_STREAM_BYTES = 64 * 2**20
 _BOM = codecs.BOM_UTF8
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """One event: its text and its name."""
+class Frame(NamedTuple):
+    """One event: its text and its name; a tuple, since there are thousands in a second."""
 
     data: str
     event: str = "message"
@@ -95,10 +94,22 @@ class _EventCutter:
         self._text = codecs.getincrementaldecoder("utf-8-sig")("replace")
         self._lines = SSELineDecoder()
         self._events = SSEDecoder()
+        self._first: str | None = None  # the data line that an event began with, and that may be all of it
+        self._inside = False  # an event that the library has begun to read
 
     def feed(self, packet: bytes) -> Iterator[Frame]:
         text = self._text.decode(packet)
         for line in self._lines.decode(text) if text else ():
+            if self._first is not None:
+                first, self._first = self._first, None
+                if not line:  # nearly all events are one line of data
+                    yield Frame(first[6:] if first[5:6] == " " else first[5:])
+                    continue
+                self._events.decode(first)
+            elif not self._inside and line.startswith("data:"):
+                self._first = line
+                continue
+            self._inside = bool(line)
             event = self._events.decode(line)
             if event is not None:
                 yield Frame(event.data, event.event)

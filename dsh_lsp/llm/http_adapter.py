@@ -18,6 +18,7 @@ from pydantic import SecretStr
 from dsh_lsp.errors import LlmError, LlmFailure
 from dsh_lsp.llm.adapter import ModelInfo, ModelRequest, PreparedCall
 from dsh_lsp.llm.catalog import Limits, limits_of
+from dsh_lsp.llm.concurrency import OpenCalls
 from dsh_lsp.llm.endpoint import EndpointSettings
 from dsh_lsp.llm.failures import Faults
 from dsh_lsp.llm.keys import KeySource
@@ -54,6 +55,7 @@ class HttpAdapter:
         self._defaults = defaults
         self._client = ModelClient(endpoint, faults=faults)
         self._told: dict[str, Limits] = {}  # by model: what the server itself said
+        self._open: dict[tuple[str, str], OpenCalls] = {}  # by key and model
 
     @property
     def provider(self) -> str:
@@ -101,16 +103,23 @@ class HttpAdapter:
         Raises:
             LlmError: there is no key, or it did not answer with a list.
         """
-        await self.keys.warm()
-        key = self.keys.read(self.endpoint.host)
-        document = await self._client.get(
-            self.list_path, self.headers(key), key=key, timeout_s=min(LIST_TIMEOUT_S, self.endpoint.idle_timeout_s)
-        )
+        document = await self.document(self.list_path)
         rows = document.get("data", document.get("models")) if isinstance(document, dict) else document
         if not isinstance(rows, list):
             message = f"{self.endpoint.host} answered with something that is no list of models: check baseUrl"
             raise LlmError(LlmFailure(message=message, code="MALFORMED_RESPONSE"))
         return tuple(self._info(row) for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str))
+
+    async def document(self, path: str) -> Any:
+        """Get a JSON document of the server's.
+
+        Raises:
+            LlmError: there is no key, or no document came.
+        """
+        await self.keys.warm()
+        key = self.keys.read(self.endpoint.host)
+        limit_s = min(LIST_TIMEOUT_S, self.endpoint.idle_timeout_s)
+        return await self._client.get(path, self.headers(key), key=key, timeout_s=limit_s)
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -191,14 +200,25 @@ class HttpAdapter:
         if request.config.max_tokens is None:
             request = replace(request, config=replace(request.config, max_tokens=self._output_of(model)))
         call = self.call(self.fitted(request), key)
-        async with aclosing(self._client.stream(call, request.signal)) as chunks:  # type: ignore[type-var]
-            async for chunk in chunks:
-                if isinstance(chunk, Finish) and chunk.failure is not None:
-                    await self._learn(model, chunk.failure)
-                yield chunk
+        calls = self._open.setdefault((call.secret, model), OpenCalls())
+        with request.signal.guard():
+            await calls.take()
+        try:
+            async with aclosing(self._client.stream(call, request.signal)) as chunks:  # type: ignore[type-var]
+                async for chunk in chunks:
+                    if isinstance(chunk, Finish):
+                        await self._learn(model, chunk.failure, calls)
+                    yield chunk
+        finally:
+            calls.give_back()
 
-    async def _learn(self, model: str, failure: LlmFailure) -> None:
-        """Keep what a refusal taught."""
+    async def _learn(self, model: str, failure: LlmFailure | None, calls: OpenCalls) -> None:
+        """Keep what an answer or a refusal taught."""
+        if failure is None:
+            calls.answered()
+            return
+        if failure.code == "RATE_LIMIT":
+            calls.refused()
         if failure.context_window is not None:
             self._told[model] = replace(self._told.get(model, Limits()), context_window=failure.context_window)
         if failure.code == "AUTH":

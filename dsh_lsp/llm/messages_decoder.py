@@ -6,7 +6,7 @@ The finish is decided by what came.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -84,6 +84,11 @@ class MessagesDecoder:
     def complete(self) -> bool:
         """Whether the server has said that the answer is over."""
         return self._stopped or bool(self._reason)
+
+    def feed_all(self, events: Iterable[JsonObject]) -> Iterator[Chunk]:
+        """Take events that came together."""
+        for event in events:
+            yield from self.feed(event)
 
     def feed(self, event: JsonObject) -> Iterator[Chunk]:
         """Take one event that holds no error."""

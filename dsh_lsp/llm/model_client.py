@@ -8,7 +8,7 @@ the agent's step, which logs them.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ from dsh_lsp.llm.failures import (
     should_retry,
     without_key,
 )
-from dsh_lsp.messages import Chunk
+from dsh_lsp.messages import Chunk, ReasoningDelta, TextDelta
 from dsh_lsp.wire import JsonObject
 
 if TYPE_CHECKING:
@@ -140,7 +140,8 @@ class ModelClient:
                 async with aclosing(self._events(call, stream=stream)) as batches:
                     async for events in batches:
                         done = events[-1] is None
-                        yield [chunk for event in events if event is not None for chunk in decoder.feed(event)]
+                        chunks = list(decoder.feed_all(event for event in events if event is not None))
+                        yield list(joined(chunks)) if len(chunks) > 1 else chunks
             except LlmError as error:
                 cut_after_the_end = decoder.complete and error.code in {"TRANSPORT", "TIMEOUT"}
                 if not cut_after_the_end:
@@ -280,6 +281,28 @@ def transport_failure(error: httpx.HTTPError, *, host: str) -> LlmFailure:
     )
     code, message = next((code, message) for kind, code, message in table if isinstance(error, kind))
     return LlmFailure(message=message, code=code)
+
+
+def joined(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+    """Chunks that came together, neighbouring deltas of one block made one: they are logged and shown once.
+
+    What came in a packet of its own stays a chunk of its own.
+    """
+    texts: list[str] = []
+    last: TextDelta | ReasoningDelta | None = None
+    for chunk in chunks:
+        if last is not None and type(chunk) is type(last) and chunk.index == last.index:
+            texts.append(chunk.text)
+            continue
+        if last is not None:
+            yield replace(last, text="".join(texts)) if len(texts) > 1 else last
+            last = None
+        if isinstance(chunk, TextDelta | ReasoningDelta):
+            last, texts = chunk, [chunk.text]
+        else:
+            yield chunk
+    if last is not None:
+        yield replace(last, text="".join(texts)) if len(texts) > 1 else last
 
 
 async def _packets(response: httpx.Response) -> AsyncGenerator[bytes]:

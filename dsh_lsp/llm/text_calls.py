@@ -21,11 +21,12 @@ from dsh_lsp.messages import ToolSpec
 from dsh_lsp.wire import JsonObject, dumps
 
 _BAR = r"[｜|]"
-MARKERS = ("<tool_call>", "<function=", "<｜tool▁call", "<｜DSML｜", "<|DSML|")
+MARKERS = ("<tool_call>", "<tools>", "<function=", "<｜tool▁call", "<｜DSML｜", "<|DSML|")
 FENCE = "```"
 
 _REGIONS = re.compile(
     r"<tool_call>.*?(?:</tool_call>|\Z)"
+    r"|<tools>.*?(?:</tools>|\Z)"  # small Qwen models take the tag of the list for that of a call
     r"|<function=.*?(?:</function>|\Z)"
     r"|<｜tool▁calls▁begin｜>.*?(?:<｜tool▁calls▁end｜>|\Z)"
     r"|<｜tool▁call▁begin｜>.*?(?:<｜tool▁call▁end｜>|\Z)"
@@ -104,10 +105,9 @@ def _first_marker(text: str, *, at_start: bool) -> int:
 
 def read_calls(text: str, tools: Mapping[str, ToolSpec]) -> Reading:
     """Read a whole text."""
-    bare = _WHOLE_FENCE.fullmatch(text)
-    body = bare[1] if bare is not None else text
-    if bare is not None or body.lstrip().startswith("{"):
-        calls = _json_calls(body, tools)
+    bodies = _only_fences(text) or ([text] if text.lstrip().startswith("{") else [])
+    if bodies:
+        calls = next((calls for body in bodies if (calls := _json_calls(body, tools))), ())
         return Reading(text="", calls=calls) if calls else Reading(text=text)
     found: list[TextCall] = []
     rest: list[str] = []
@@ -126,6 +126,15 @@ def read_calls(text: str, tools: Mapping[str, ToolSpec]) -> Reading:
     return Reading(text=words if words.strip() else "", calls=tuple(found)) if found else Reading(text=text)
 
 
+def _only_fences(text: str) -> list[str]:
+    """What stands in the fence, or the fences, that a text is made of, in the ways in which that may be read."""
+    whole = _WHOLE_FENCE.fullmatch(text)
+    if whole is None:
+        return []
+    pieces = [match[1] for match in _WHOLE_FENCE.finditer(text)]
+    return [whole[1], "\n".join(pieces)]
+
+
 def _region_calls(region: str, tools: Mapping[str, ToolSpec]) -> tuple[TextCall, ...]:
     """Read one block; nothing at all if a part of it is no call."""
     readers: tuple[Callable[[str, Mapping[str, ToolSpec]], Iterator[TextCall | None]], ...] = (
@@ -137,7 +146,7 @@ def _region_calls(region: str, tools: Mapping[str, ToolSpec]) -> tuple[TextCall,
         calls = list(read(region, tools))
         if calls:
             return tuple(call for call in calls if call is not None) if None not in calls else ()
-    return _json_calls(re.sub(r"</?tool_call>", "", region), tools)
+    return _json_calls(re.sub(r"</?(?:tool_call|tools)>", "", region), tools)
 
 
 def _function_calls(region: str, tools: Mapping[str, ToolSpec]) -> Iterator[TextCall | None]:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dsh_lsp.errors import UsageError
 from dsh_lsp.lsp.protocol import COMMANDS, VERSION
+from dsh_lsp.providers import Provider
 from dsh_lsp.wire import to_camel
 
 if TYPE_CHECKING:
@@ -131,6 +132,13 @@ class ModeSet(OfSession):
     """Say what the agent may do without asking."""
 
     mode: Literal["read-only", "ask", "auto-edit", "plan"]
+
+
+class ModelSet(OfSession):
+    """Go on with another model."""
+
+    provider: Provider
+    name: str = Field(min_length=1)
 
 
 class Approve(OfSession):

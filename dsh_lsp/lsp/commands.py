@@ -15,19 +15,16 @@ import anyio
 from dsh_lsp.abort import Cause
 from dsh_lsp.errors import SessionError, UsageError
 from dsh_lsp.events import AssistantMessageLogged, LogEvent, TurnEnd
+from dsh_lsp.llm.listing import list_models
 from dsh_lsp.lsp.arguments import (
-    Answer,
-    Approve,
+    Arguments,
     Cancel,
     Followup,
     InboxEdit,
     InboxRemove,
-    ModeSet,
+    ModelSet,
     OfSession,
     PluginsReload,
-    ReviewAccept,
-    ReviewReject,
-    Rewind,
     Say,
     SessionExport,
     SessionFork,
@@ -38,7 +35,7 @@ from dsh_lsp.lsp.arguments import (
     SessionRename,
     Text,
 )
-from dsh_lsp.lsp.rewind import rewind
+from dsh_lsp.lsp.decision_commands import DECISIONS
 from dsh_lsp.messages import TextBlock, UserMessage
 from dsh_lsp.plugin_host import join_reports
 from dsh_lsp.wire import JsonObject, encode
@@ -252,78 +249,43 @@ async def session_export(runtime: Runtime, args: SessionExport) -> JsonObject:
     return {"text": await runtime.sessions.export(args.session, args.format)}
 
 
-# -- decisions ---------------------------------------------------------------------------------------------------
-
-
-async def mode_set(runtime: Runtime, args: ModeSet) -> JsonObject:
-    """Say what the agent may do without asking."""
-    live = runtime.sessions.get(args.session)
-    try:
-        live.session.modes.set(args.mode)
-    except UsageError as error:  # the user can mend it: by trusting the workspace
-        raise SessionError(str(error), code=error.code) from error
-    await live.session.on_disk()
-    live.feed.touch_status()
-    return {"mode": live.session.modes.current}
-
-
-async def approve(runtime: Runtime, args: Approve) -> JsonObject:
-    """Decide on a tool call, or raise the editor's own prompt for it."""
-    desk = runtime.sessions.get(args.session).approvals
-    if args.decision is None:
-        desk.prompt(args.approval)
-    else:
-        if args.save:
-            await desk.save(args.approval)
-        desk.decide(args.approval, args.decision, args.comment)
-    return {}
-
-
-async def answer(runtime: Runtime, args: Answer) -> JsonObject:
-    """Answer a question, or raise the editor's own prompt for it."""
-    desk = runtime.sessions.get(args.session).questions
-    if args.answer is None:
-        desk.prompt(args.question)
-    else:
-        desk.answer(args.question, args.answer)
-    return {}
-
-
-async def review_list(runtime: Runtime, args: OfSession) -> JsonObject:
-    """The hunks that wait, with their places as they are now."""
-    files = runtime.sessions.get(args.session).reviews.pending_files()
-    return {"files": [{"proposal": proposal, **encode(file)} for proposal, file in files]}
-
-
-async def review_accept(runtime: Runtime, args: ReviewAccept) -> JsonObject:
-    """Accept hunks."""
-    reviews = runtime.sessions.get(args.session).reviews
-    return {"left": reviews.accept(args.hunks, uri=args.uri, edited=args.edited)}
-
-
-async def review_reject(runtime: Runtime, args: ReviewReject) -> JsonObject:
-    """Reject hunks."""
-    reviews = runtime.sessions.get(args.session).reviews
-    return {"left": reviews.reject(args.hunks, uri=args.uri, comment=args.comment)}
-
-
-async def take_turn_back(runtime: Runtime, args: Rewind) -> JsonObject:
-    """Take back what a turn changed, while no turn can run; the outcome is an event."""
-    live = runtime.sessions.get(args.session)
-    agent = live.session.agent
-    if args.turn > agent.turn:
-        raise SessionError(f"there is no turn {args.turn}", code="UNKNOWN_TURN")
-    if agent.phase != "idle":
-        raise SessionError("a turn runs; cancel it or wait for its end", code="BUSY")
-    job = agent.run_maintenance(lambda signal: rewind(live, args.turn, runtime.editor, signal))
-    runtime.carry_on(job)
-    return {"session": live.id, "turn": args.turn}
+# -- the model and the rest -----------------------------------------------------------------------------------------
 
 
 async def text(runtime: Runtime, args: Text) -> JsonObject:
     """Read a virtual document."""
     read = runtime.virtual.show if args.show else runtime.virtual.text
     return {"text": await read(args.uri)}
+
+
+async def model_set(runtime: Runtime, args: ModelSet) -> JsonObject:
+    """Go on with another model from the next request on."""
+    live = runtime.sessions.get(args.session)
+    live.session.llm.adapter(args.provider)  # what is wrong with its settings is told before anything changes
+    live.session.agent.ledger.select(args.provider, args.name)
+    await live.session.on_disk()
+    live.feed.touch_status()
+    return {"provider": args.provider, "name": args.name}
+
+
+async def model_list(runtime: Runtime, _: Arguments) -> JsonObject:
+    """Ask the providers for their models; the list comes as an event."""
+    live = runtime.sessions.get(None)
+
+    async def ask() -> None:
+        listing = await list_models(live.session.llm, in_use=live.session.agent.ledger.seed().provider)
+        live.feed.tell("model/list", encode(listing))
+
+    runtime.sessions.start(ask)
+    return {}
+
+
+async def compact(runtime: Runtime, args: OfSession) -> JsonObject:
+    """Summarize the oldest part of the conversation; the outcome comes as an event."""
+    live = runtime.sessions.get(args.session)
+    live.session.check_ready()
+    live.session.compactor.start(lambda outcome: live.feed.tell("compact/done", encode(outcome)))
+    return {}
 
 
 async def plugins_reload(runtime: Runtime, args: PluginsReload) -> JsonObject:
@@ -339,6 +301,7 @@ async def plugins_reload(runtime: Runtime, args: PluginsReload) -> JsonObject:
 
 
 RUN: dict[str, Callable[[Runtime, Any], Awaitable[JsonObject]]] = {
+    **DECISIONS,
     "dsh.followup": followup,
     "dsh.steer": steer,
     "dsh.inject": inject,
@@ -356,13 +319,9 @@ RUN: dict[str, Callable[[Runtime, Any], Awaitable[JsonObject]]] = {
     "dsh.session.rename": session_rename,
     "dsh.session.delete": session_delete,
     "dsh.session.export": session_export,
-    "dsh.mode.set": mode_set,
-    "dsh.approve": approve,
-    "dsh.answer": answer,
-    "dsh.rewind": take_turn_back,
-    "dsh.review.list": review_list,
-    "dsh.review.accept": review_accept,
-    "dsh.review.reject": review_reject,
+    "dsh.model.set": model_set,
+    "dsh.model.list": model_list,
+    "dsh.compact": compact,
     "dsh.text": text,
     "dsh.plugins.reload": plugins_reload,
 }

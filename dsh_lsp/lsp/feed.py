@@ -37,7 +37,7 @@ from dsh_lsp.messages import ToolResultBlock
 from dsh_lsp.session.view_items import Usage
 from dsh_lsp.tools.cards import call_card, result_card
 from dsh_lsp.tools.tool import Card, Execution
-from dsh_lsp.upkeep import RetryPlanned, RetryStarted
+from dsh_lsp.upkeep import CompactionEnd, CompactionStart, RetryPlanned, RetryStarted
 from dsh_lsp.wire import JsonObject, encode
 
 log = logging.getLogger(__name__)
@@ -93,6 +93,7 @@ class Feed:
         self._calls: dict[str, ToolCall] = {}
         self._progress: TurnProgress | None = None
         self._retry: RetryPlanned | None = None  # what is waited for
+        self._compacting = False
         agent = session.agent
         self._disposers = [
             session.log.appended.listen(self._on_event),
@@ -112,7 +113,7 @@ class Feed:
         self._usage.note(event)
         if isinstance(event.data, AssistantChunk):
             return
-        self._note_retry(event)
+        self._note_upkeep(event)
         self._flush_frames()
         card = self._card(event)
         if self._token is not None:
@@ -132,13 +133,12 @@ class Feed:
                 await self._wire.drain()  # a long session must not become one heap in memory
         return len(self._session.log) - 1
 
-    def tell(self, kind: str, data: JsonObject) -> None:
-        """Send a live event that no log keeps: the outcome of a command; in order with all that was logged."""
-        self._flush_frames()
-        self._send({"time": _now(), "type": kind, "data": data})
-
-    def _note_retry(self, event: LogEvent) -> None:
+    def _note_upkeep(self, event: LogEvent) -> None:
         match event.data:
+            case CompactionStart():
+                self._compacting = True
+            case CompactionEnd():
+                self._compacting = False
             case RetryPlanned() as planned:
                 self._retry = planned
             case RetryStarted() | TurnEnd():
@@ -189,6 +189,12 @@ class Feed:
                 {"time": _now(), "type": "assistant/stream", "data": {**data, "text": "".join(texts)}}, live=True
             )
 
+    def tell(self, tag: str, data: JsonObject) -> None:
+        """Send what is not logged and must arrive all the same: an answer that took its time."""
+        self._flush_frames()
+        self._send({"time": _now(), "type": tag, "data": data})
+        self.touch_status()
+
     def _on_tool_progress(self, payload: tuple[Execution, str]) -> None:
         execution, text = payload
         data = {"callId": execution.call_id, "text": text}
@@ -201,7 +207,8 @@ class Feed:
         agent = self._session.agent
         waits = self._waiting_for() or ("retry" if self._retry is not None else None)
         waiting = waits if agent.status == "running" else None
-        state = "waiting" if waiting else agent.status
+        route = agent.ledger.seed()
+        state = "compacting" if self._compacting else "waiting" if waiting else agent.status
         status: JsonObject = {
             "session": self._session.id,
             "state": state,
@@ -210,8 +217,8 @@ class Feed:
             "queue": {"nextTurn": len(agent.inbox.next_turn), "nextStep": len(agent.inbox.next_step)},
             "paused": agent.status == "idle" and agent.inbox.pending,
             "mode": self._session.modes.current,
-            "model": {"provider": self._session.options.provider, "name": self._session.options.model},
-            "usage": encode(self._usage),
+            "model": {"provider": route.provider, "name": route.model},
+            "usage": {**encode(self._usage), "contextTokens": agent.meter.tokens},
         }
         if waiting:
             status["waitingFor"] = waiting
@@ -248,6 +255,8 @@ class Feed:
                 self._progress.report(f"waits for your permission to run {tool}")
             case QuestionAsked() if self._progress is not None:
                 self._progress.report("waits for your answer")
+            case CompactionStart() if self._progress is not None:
+                self._progress.report("makes room: summarizes the conversation")
             case RetryPlanned() as planned if (progress := self._progress) is not None:
                 self._tasks.start_soon(count_down, progress, planned, lambda: self._retry is planned)
             case RetryStarted(retry=retry) if self._progress is not None:

@@ -28,18 +28,21 @@ CONFIRM_S = 10.0  # after that an edit that was answered for and never seen is u
 TYPING_S = 60.0  # how long an editor that says it has newer text may take to tell of it
 
 
+Final = Literal["landed", "retry", "stale", "refused", "silent"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """What one request did: `before` and `hunks` as they were sent, and what became of each hunk.
 
-    `final` is `retry` when the document moved on, `refused` when the editor said no for no visible reason, and
-    `silent` when it said yes and the document never showed it.
+    `final` is `retry` when the document moved on, `stale` when it did and the editor said so, `refused` when the
+    editor said no for no visible reason, and `silent` when it said yes and the document never showed it.
     """
 
     before: Rope
     hunks: tuple[Hunk, ...]
     verdicts: dict[str, Verdict]
-    final: Literal["landed", "retry", "refused", "silent"]
+    final: Final
 
 
 async def wait_for_quiet(documents: Documents, document: Document) -> None:
@@ -161,19 +164,19 @@ async def _verdict(
     verdicts: dict[str, Verdict],
     moved_on: Callable[[], bool],
     sent_at: float,
-) -> Literal["landed", "retry", "refused", "silent"]:
+) -> Final:
     """Wait until the hunks are known to stand in the document or known not to come."""
     while True:
         if all(isinstance(verdict, Landed) for verdict in verdicts.values()):
             return "landed"
-        if seen.closed or seen.changed_after_reply:
-            return "retry"
-        if seen.reply in ("refused", "stale") and moved_on():
-            return "retry"
-        if seen.reply == "refused":
-            return "refused"
-        overtaken = seen.reply == "applied" and moved_on()
         stale = seen.reply == "stale"
+        if seen.closed:
+            return "retry"
+        if seen.changed_after_reply or (stale and moved_on()):
+            return "stale" if stale else "retry"
+        if seen.reply == "refused":
+            return "retry" if moved_on() else "refused"
+        overtaken = seen.reply == "applied" and moved_on()
         patience_s = SETTLE_S if overtaken else TYPING_S if stale else sent_at + CONFIRM_S - anyio.current_time()
         if not await seen.news(patience_s):
             return "retry" if overtaken else "refused" if stale else "silent"

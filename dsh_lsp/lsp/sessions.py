@@ -7,7 +7,7 @@ a machine; what a list shows comes from the catalogue, but for live sessions, wh
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -30,7 +30,7 @@ from dsh_lsp.compose import (
     summarize,
 )
 from dsh_lsp.errors import SessionError, failure_of
-from dsh_lsp.events import LogEvent, SessionTitle, TurnEnd
+from dsh_lsp.events import LogEvent, TurnEnd
 from dsh_lsp.llm.adapter import Llm
 from dsh_lsp.lsp.answers import Answers
 from dsh_lsp.lsp.approvals import ApprovalDesk
@@ -41,6 +41,7 @@ from dsh_lsp.lsp.language import EditorLanguages
 from dsh_lsp.lsp.questions import QuestionDesk
 from dsh_lsp.lsp.review import Reviews
 from dsh_lsp.lsp.workspace import EditorWorkspace
+from dsh_lsp.notes import SessionTitle
 from dsh_lsp.plugin_host import PluginReport
 from dsh_lsp.providers import build_models
 from dsh_lsp.session.catalog import Catalog
@@ -206,6 +207,10 @@ class Sessions:
         path = await anyio.to_thread.run_sync(self.catalog.path_of, session)
         loaded = await anyio.to_thread.run_sync(load_session, path)
         return _exported(loaded.log, form)
+
+    def start(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Do something that no command waits for."""
+        self._tasks.start_soon(work)
 
     async def close(self) -> None:
         """Stop every session, keeping what waits in its inbox, and put all on disk; together, for time is short."""

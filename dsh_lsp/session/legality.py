@@ -25,14 +25,14 @@ from dsh_lsp.events import (
     RequestHeaderLogged,
     StepEnd,
     StepStart,
-    TodoWritten,
     ToolCall,
     ToolResult,
     TurnEnd,
     TurnStart,
 )
 from dsh_lsp.messages import ToolResultBlock
-from dsh_lsp.upkeep import RetryPlanned, RetryStarted
+from dsh_lsp.notes import TodoWritten
+from dsh_lsp.upkeep import CompactionPrune, CompactionStart, RetryPlanned, RetryStarted
 
 
 @dataclass(slots=True)
@@ -114,6 +114,11 @@ def _answers(state: LogState, data: ToolResult) -> str | None:
     return None if call_id in state.started or never_started else f"call {call_id!r} was not started"
 
 
+def _opens_compaction(state: LogState, data: CompactionStart) -> str | None:
+    open_turn = state.turn if state.turn_open else None
+    return None if data.turn == open_turn else f"the open turn is {open_turn}"
+
+
 RULES: dict[type[EventData], Rule] = {
     TurnStart: _opens_turn,
     TurnEnd: _closes_turn,
@@ -129,9 +134,11 @@ RULES: dict[type[EventData], Rule] = {
     ReviewOpened: _asks,
     ApprovalAsked: _in_turn,
     QuestionAsked: _in_turn,
-    TodoWritten: _in_turn,
     RetryPlanned: _in_step,
     RetryStarted: _in_step,
+    CompactionStart: _opens_compaction,
+    CompactionPrune: _in_turn,
+    TodoWritten: _in_turn,
 }  # an event that is not here may come at any time
 
 

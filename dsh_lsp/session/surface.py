@@ -47,7 +47,7 @@ class Surface:
         if event.replaces is None:
             self._nodes.append(event)
             self._seqs.add(event.seq)
-            if self._messages is not None and (message := _message_of(event)) is not None:
+            if self._messages is not None and (message := message_of(event)) is not None:
                 self._messages.append(message)
             return
         first, last = self._positions(event, event.replaces)
@@ -59,7 +59,7 @@ class Surface:
     def messages(self) -> tuple[Message, ...]:
         """The messages now; the tuple never grows."""
         if self._messages is None:
-            self._messages = [message for node in self._nodes if (message := _message_of(node)) is not None]
+            self._messages = [message for node in self._nodes if (message := message_of(node)) is not None]
         return tuple(self._messages)
 
     def nodes(self) -> tuple[LogEvent, ...]:
@@ -111,7 +111,8 @@ def _check_sources(event: LogEvent, sources: tuple[SeqRange, ...]) -> None:
         raise _illegal(event, "cites what comes after it")
 
 
-def _message_of(event: LogEvent) -> Message | None:
+def message_of(event: LogEvent) -> Message | None:
+    """What a model sees of an event; None for what is empty or not on the surface."""
     match event.data:
         case UserMessage() as message:
             return message

@@ -18,6 +18,7 @@ from dsh_lsp.decisions import (
     ApprovalDecided,
     EditLanded,
     Mode,
+    ModelSelected,
     PermissionPreset,
     QuestionAnswered,
     QuestionAsked,
@@ -34,10 +35,7 @@ from dsh_lsp.events import (
     InboxSpliced,
     LogEvent,
     RequestContext,
-    SessionTitle,
     StepStart,
-    TodoItem,
-    TodoWritten,
     ToolCall,
     ToolResult,
     TurnEnd,
@@ -52,6 +50,7 @@ from dsh_lsp.messages import (
     ToolResultBlock,
     UserMessage,
 )
+from dsh_lsp.notes import SessionTitle, TodoItem, TodoWritten
 from dsh_lsp.session.view_items import (
     ApprovalView,
     FailureView,
@@ -67,7 +66,7 @@ from dsh_lsp.session.view_items import (
     Usage,
     Waiting,
 )
-from dsh_lsp.upkeep import RetryPlanned, RetryStarted
+from dsh_lsp.upkeep import CompactionEnd, CompactionStart, RetryPlanned, RetryStarted
 from dsh_lsp.wire import JsonObject, Wire, decode
 
 I = TypeVar("I", Said, ToolView, ReviewView, ApprovalView, QuestionView, FailureView)  # noqa: E741 - an item
@@ -86,10 +85,13 @@ class SessionView(Wire):
     todo: list[TodoItem] = field(default_factory=list)
     queue: Queue = field(default_factory=Queue)
     usage: Usage = field(default_factory=Usage)
+    compacting: bool = False
 
     @property
-    def state(self) -> Literal["idle", "running", "waiting"]:
+    def state(self) -> Literal["idle", "running", "waiting", "compacting"]:
         """What the session does; `waiting` is for a person, or for the next try of a model call."""
+        if self.compacting:
+            return "compacting"
         if not self.turns or self.turns[-1].ended is not None:
             return "idle"
         return "waiting" if self.waiting_for is not None else "running"
@@ -169,6 +171,13 @@ class SessionView(Wire):
             case RequestContext() as route:
                 self.provider, self.model = route.provider, route.model
                 self.usage.context_window = route.context_window
+            case CompactionStart():
+                self.compacting = True
+            case CompactionEnd(tokens_after=tokens):
+                self.compacting = False
+                self.usage.context_tokens = self.usage.context_tokens if tokens is None else tokens
+            case ModelSelected(provider=provider, name=model):
+                self.provider, self.model = provider, model
             case PermissionPreset(preset=mode):
                 self.mode = mode
             case SessionTitle(title=title):

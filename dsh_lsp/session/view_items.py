@@ -14,6 +14,7 @@ from pydantic import Field
 from dsh_lsp.decisions import FileKind, Outcome
 from dsh_lsp.events import AssistantMessageLogged, LogEvent, RequestContext
 from dsh_lsp.messages import TokenUsage
+from dsh_lsp.upkeep import CompactionEnd
 from dsh_lsp.wire import JsonObject, Wire
 
 # -- what a turn shows ---------------------------------------------------------------------------------------
@@ -196,6 +197,8 @@ class Usage(Wire):
         match event.data:
             case AssistantMessageLogged(usage=usage) if usage is not None:
                 self.add(usage)
+            case CompactionEnd(tokens_after=tokens) if tokens is not None:
+                self.context_tokens = tokens
             case RequestContext(context_window=window):
                 self.context_window = window
             case _:

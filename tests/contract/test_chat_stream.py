@@ -13,6 +13,7 @@ import pytest
 
 from dsh_lsp.abort import Aborted, AbortSignal, Cause
 from dsh_lsp.llm.adapter import ModelRequest
+from dsh_lsp.llm.deepseek import DeepSeekAdapter, DeepSeekSettings
 from dsh_lsp.llm.http_adapter import HttpAdapter
 from dsh_lsp.messages import (
     CallConfig,
@@ -264,3 +265,65 @@ async def test_the_answer_to_the_second_asking_counts(server: FakeModelServer, a
     chunks = await collect(adapter)
     assert finish_of(chunks).reason == "stop"
     assert any(isinstance(item, TextDelta) and item.text == "here" for item in chunks)
+
+
+async def test_a_server_that_hides_an_overflow_is_found_out_by_its_own_count(server: FakeModelServer) -> None:
+    adapter = adapter_for(server.url, context_window=9_000)
+    server.script(answer("Hm.", usage=(9_500, 2)))
+    code, message = await failure_text(adapter)
+    assert code == "CONTEXT_WINDOW_EXCEEDED"
+    assert "9500" in message
+    server.script(answer("", usage=(8_950, 0), finish="length"))
+    assert (await failure_text(adapter))[0] == "CONTEXT_WINDOW_EXCEEDED"
+    server.script(answer("Fine.", usage=(8_950, 2)))
+    assert finish_of(await collect(adapter)).failure is None
+    await adapter.aclose()
+
+
+async def test_a_limit_that_a_refusal_names_bounds_the_next_request(server: FakeModelServer) -> None:
+    adapter = adapter_for(server.url, "tags")
+    told = "This model's maximum context length is 4096 tokens. However, you requested 9000 tokens"
+    server.script(refusal(400, {"error": {"message": told}}), answer("Fine."))
+    config = CallConfig(provider="openai_compatible", model="small")
+    assert adapter.prepare(config).context_window is None
+    for prompt_tokens in (1_000, 1_000):
+        prepared = adapter.prepare(config)
+        request = ModelRequest(
+            config=prepared.config, messages=(), session_id="s", signal=AbortSignal(), prompt_tokens=prompt_tokens
+        )
+        chunks = [piece async for piece in prepared.stream(request)]
+    assert finish_of(chunks).failure is None
+    assert adapter.prepare(config).context_window == 4_096
+    first, second = (request.body["max_tokens"] for request in server.requests)
+    assert first == 8_192
+    assert second <= 4_096 - 1_000
+    await adapter.aclose()
+
+
+async def test_a_key_that_is_mended_after_a_refusal_is_noticed(server: FakeModelServer) -> None:
+    environ = {"DEEPSEEK_API_KEY": "old"}
+    adapter = DeepSeekAdapter(DeepSeekSettings(base_url=server.url), environ=environ)
+    prepared = adapter.prepare(CallConfig(provider="deepseek", model="m"))
+    assert not prepared.key_changed()
+    environ["DEEPSEEK_API_KEY"] = "new"
+    assert prepared.key_changed()
+    del environ["DEEPSEEK_API_KEY"]
+    assert not prepared.key_changed(), "without a key another try would not help"
+
+
+async def test_calls_wait_for_their_turn_after_the_provider_took_no_more(server: FakeModelServer) -> None:
+    adapter, gates = adapter_for(server.url), [Gate(), Gate(), Gate()]
+    server.script(
+        answer("a").before(gates[0]), refusal(429), answer("b").before(gates[1]), answer("c").before(gates[2])
+    )
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(collect, adapter)
+        await gates[0].wait_reached()
+        assert finish_of(await collect(adapter)).failure is not None  # two were open: from now on one at a time
+        tasks.start_soon(collect, adapter)
+        await anyio.sleep(0.1)
+        assert len(server.requests) == 2
+        gates[0].release()
+        await gates[1].wait_reached()
+        gates[1].release()
+    await adapter.aclose()

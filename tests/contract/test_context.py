@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from dsh_lsp.agent.prompt import SystemPrompt, render_prompt
-from dsh_lsp.events import TodoItem, TodoWritten
 from dsh_lsp.llm.scripted import call, say
 from dsh_lsp.messages import PluginSource, UserMessage
+from dsh_lsp.notes import TodoItem, TodoWritten
 from dsh_lsp.plugin import Context
 from dsh_lsp.plugins import changes, instructions, persona
 from dsh_lsp.plugins.tools.delete_file import DeleteFile

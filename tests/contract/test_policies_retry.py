@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dsh_lsp.agent.hooks import Retry
 from dsh_lsp.errors import LlmFailure
-from dsh_lsp.llm.scripted import call, fail, say
+from dsh_lsp.llm.scripted import ScriptedAdapter, call, fail, say
 from dsh_lsp.plugins import retry
 from dsh_lsp.plugins.retry import GiveUp, RetryWait, Settings, Spent, is_transient, plan
 from tests.support.headless import Add
@@ -209,3 +209,19 @@ async def test_the_wait_of_one_session_is_not_that_of_another() -> None:
         assert two.context.get(RetryWait).end()
         with anyio.fail_after(5):
             await two.h.idle()
+
+
+class FakeKeyAdapter(ScriptedAdapter):
+    """Its key is mended after the first call."""
+
+    def prepare(self, config):
+        first = not self.requests
+        return replace(super().prepare(config), key_changed=lambda: first)
+
+
+async def test_a_wrong_key_is_tried_again_once_if_it_was_mended_meanwhile() -> None:
+    model = FakeKeyAdapter([fail("AUTH"), fail("AUTH"), say("never")], provider="keyed")
+    async with with_plugins([], QUICK, adapters=[model], provider="keyed", model="m") as w:
+        await w.h.ask("a")
+        assert len(model.requests) == 2
+        assert ends(w.h.log) == ["error"]

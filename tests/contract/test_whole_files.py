@@ -146,6 +146,23 @@ def test_a_rejected_deletion_deletes_nothing_and_the_model_reads_why(root) -> No
     play(root, story)
 
 
+def test_a_document_without_a_file_is_read_and_edited_by_its_uri(root) -> None:
+    async def story(bench: Bench) -> None:
+        uri = "untitled:Untitled-1"
+        bench.editor.open_untitled(uri, TEXT)
+        await anyio.sleep(0.1)
+        snapshot = await bench.workspace.read(uri)
+        assert (snapshot.path, snapshot.text, snapshot.dirty) == (uri, TEXT, True)
+        (outcome,) = await bench.land(await bench.edit(uri, TEXT.replace("two", "2")))
+        assert outcome.outcome == "landed"
+        assert bench.editor.buffers[uri].state.text == "one\n2\n"
+        assert {path.name for path in root.iterdir()} == {"a.txt"}, "nothing is written"
+        with pytest.raises(ToolError, match="does not exist"):
+            await bench.workspace.read("untitled:Untitled-2")
+
+    play(root, story)
+
+
 def test_changes_of_a_text_land_before_its_file_is_renamed(root) -> None:
     async def story(bench: Bench) -> None:
         await bench.open("a.txt")

@@ -29,7 +29,7 @@ from tests.e2e.vscode_install import CLIENT, Installation, install, install_clie
 T = TypeVar("T")
 
 EXTENSIONS = Path(__file__).parent / "vscode_extensions"
-WAIT_S = 30.0  # a limit, not a delay: a machine under load takes long
+WAIT_S = 60.0  # a limit, not a delay: a machine under load takes long
 START_S = 120.0
 POLL_S = 0.05
 GRACE_S = 15  # how long an extension host outlives its page; 2 s was seen to be too short under load
@@ -168,22 +168,21 @@ class Workbench:
         *,
         settings: Mapping[str, Any] | None = None,
         size: tuple[int, int] = (1400, 900),
-        workspace: Path | None = None,
-        profile: str | None = None,
     ) -> Iterator[Window]:
-        """Open a folder, or a multi-root workspace file, in a window with a browser profile of its own."""
-        user = self.user_data / "User"
-        user.mkdir(parents=True, exist_ok=True)
-        (user / "settings.json").write_text(json.dumps(QUIET | TYPES_AS_GIVEN | dict(settings or {}), indent=1))
+        """Open a folder in a window with a browser profile of its own."""
+        # What has the scope of a machine is read from the machine's own settings, where extensions run remotely.
+        for place in ("User", "Machine"):
+            (self.user_data / place).mkdir(parents=True, exist_ok=True)
+            text = json.dumps(QUIET | TYPES_AS_GIVEN | dict(settings or {}), indent=1)
+            (self.user_data / place / "settings.json").write_text(text)
         context = self.browser.new_context(
             viewport={"width": size[0], "height": size[1]},
             color_scheme="dark",
-            storage_state=profile,
             permissions=["clipboard-read", "clipboard-write"],
         )
         try:
             page = context.new_page()
-            window = Window(page, self.url, folder, workspace)
+            window = Window(page, self.url, folder)
             window.load()
             yield window
         finally:
@@ -222,13 +221,12 @@ def clean_environment(home: Path) -> dict[str, str]:
 class Window:
     """One page of the workbench with a folder open in it."""
 
-    def __init__(self, page: Page, url: str, folder: Path, workspace: Path | None = None) -> None:
+    def __init__(self, page: Page, url: str, folder: Path) -> None:
         self.page = page
         self.folder = folder
         self.console: list[str] = []
-        query = f"workspace={workspace}" if workspace is not None else f"folder={folder}"
-        self._url = f"{url}/?{query}"
-        self._port_file = (workspace or folder).parent / "control-port"
+        self._url = f"{url}/?folder={folder}"
+        self._port_file = folder.parent / "control-port"
         self._sent = 0
         page.on("console", lambda message: self.console.append(message.text))
 
@@ -242,6 +240,12 @@ class Window:
         """Wait until the workbench stands and its extension host answers."""
         self.page.locator(".monaco-workbench").wait_for(timeout=START_S * 1000)
         wait_for(self._answers, "the extension host answers", START_S)
+
+    def go_to_workspace(self, file: Path) -> None:
+        """Open a multi-root workspace in the place of the folder."""
+        self._url = f"{self._url.partition('/?')[0]}/?workspace={file}"
+        self._port_file = file.parent / "control-port"
+        self.load()
 
     def forget_host(self) -> None:
         """Before a reload by the editor's own means: the next host tells where it is."""
@@ -380,7 +384,7 @@ class Window:
         def shown() -> bool:
             self.press("Control+.")
             with suppress(Error):
-                row.wait_for(timeout=3_000)
+                row.wait_for(timeout=8_000)
                 return True
             self.press("Escape")  # the list that came was an older one, or was closed by a change of the document
             return False

@@ -20,6 +20,10 @@ from tests.e2e.vscode_install import CLIENT, Installation
 from tests.support.model_server import FakeModelServer
 
 CHAT = 'iframe.webview[src*="extensionId=dsh-lsp.dsh-lsp"]'
+CALC = 'def add(a, b):\n    return a - b\n\n\ndef double(a):\n    """Twice a."""\n    return a + a + a\n'
+MENDED_ADD = CALC.replace("a - b", "a + b")
+MENDED = MENDED_ADD.replace("a + a + a", "a + a")
+OTHER = "x = 1\ny = 2\n"
 SERVER = [sys.executable, "-m", "dsh_lsp", "serve"]
 
 
@@ -141,11 +145,15 @@ class Desk:
     # -- the review ------------------------------------------------------------------------------------------
 
     def open_review(self) -> None:
-        """Open the review with the key for it, and wait for the words above its edits."""
-        self.lens("Reject").first.wait_for(timeout=1000) if self.lens("Reject").count() else None
+        """Open the review with the key for it, unless it is open, and wait for the words above its edits."""
+        self.wait_for_review()
         if not self.lens("Reject").count():
             self.window.press("Control+Alt+r")
         self.lens("Reject").first.wait_for(timeout=WAIT_S * 1000)
+
+    def wait_for_review(self) -> None:
+        """Wait until the status item says that edits wait."""
+        wait_for(lambda: self.status_label() == "DSH waits for your review", "edits wait for a review")
 
     def lens(self, text: str) -> Locator:
         """The words above an edit."""

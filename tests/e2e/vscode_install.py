@@ -152,6 +152,7 @@ def main() -> int:
     """Install, or say what is missing."""
     parser = argparse.ArgumentParser(prog="python -m tests.e2e.vscode_install", description=__doc__)
     parser.add_argument("--system-packages", action="store_true", help="print the Debian packages that are needed")
+    parser.add_argument("--check-client", action="store_true", help="style, types, tests and bundle of the client")
     parser.add_argument("--check-system", action="store_true", help="fail if they are not all there")
     options = parser.parse_args()
     if options.system_packages:
@@ -164,6 +165,8 @@ def main() -> int:
         installation = install()
         install_client_tools(installation)
         print(installation)
+        if options.check_client:
+            return subprocess.run(["npm", "run", "check"], cwd=CLIENT, env=installation.env, check=False).returncode
     return 0
 
 

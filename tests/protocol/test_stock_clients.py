@@ -155,6 +155,26 @@ async def test_a_client_without_them_is_shown_a_file_or_told_where_it_lies(proje
         assert path.stat().st_mode & 0o077 == 0, "it is the user's alone"
 
 
+# A client that tells late of what is typed
+
+
+async def test_an_edit_that_keys_overtake_again_and_again_lands_when_they_let_it_and_nobody_is_bothered(
+    project, model
+) -> None:
+    model.script(MEND, DONE)
+    overtaken = 7  # more often than an edit that is refused for no reason is tried
+    async with fake_editor(project, model_url=model.url, overtaken=overtaken) as editor:
+        editor.open("calc.py")
+        await editor.command("dsh.followup", {"text": "Mend it."})
+        await editor.event("review/opened")
+        await editor.command("dsh.review.accept", {"hunks": "all"})
+        await editor.event("turn/end")
+        assert editor.text("calc.py") == "x" * overtaken + MENDED
+        assert "accepted and is in the document" in editor.tool_results[0]
+        assert len(editor.edits) == overtaken + 1
+        assert not [message for message in editor.messages if "did not apply" in message]
+
+
 # What a client lacks
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lsprotocol import types
+from pygls.exceptions import JsonRpcException
 from pytest_lsp import client_capabilities, make_test_lsp_client
 
 from dsh_lsp.events import encode_event
@@ -54,10 +55,12 @@ class FakeEditor:
 
     `decide_preview` answers an annotated edit: which of its text edits are ticked (None: not an editor with a
     preview). `applies` is what becomes of a plain edit: "honest", "lies" (says yes, does nothing), "refuses".
+    `overtaken` is how many edits a key in `calc.py` overtakes, of which the editor tells only after it has refused.
     """
 
     root: Path
     applies: str = "honest"
+    overtaken: int = 0
     saves: bool = False
     decide_preview: Callable[[list[Any]], list[bool] | None] | None = None
     buffers: dict[str, Buffer] = field(default_factory=dict)
@@ -240,6 +243,9 @@ class FakeEditor:
         async def apply(params: types.ApplyWorkspaceEditParams) -> types.ApplyWorkspaceEditResult:
             self.edits.append(params)
             self._news.set()
+            if len(self.edits) <= self.overtaken:
+                asyncio.get_running_loop().call_later(POLL_S, self.type, "calc.py", 0, 0, "x")
+                raise JsonRpcException("Edits on 'calc.py' require version 1, you have 2", code=-32603)
             return types.ApplyWorkspaceEditResult(applied=await self._apply(params.edit))
 
     async def _apply(self, edit: types.WorkspaceEdit) -> bool:

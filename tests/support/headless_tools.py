@@ -18,6 +18,7 @@ from dsh_lsp.agent.modes import Modes
 from dsh_lsp.agent.prompt import Section, SystemPrompt
 from dsh_lsp.agent.snapshot import RuntimeContext
 from dsh_lsp.decisions import Effect, Mode
+from dsh_lsp.llm.adapter import Llm
 from dsh_lsp.llm.scripted import Reply, ScriptedReply, call
 from dsh_lsp.plugin import Context
 from dsh_lsp.session.log import SessionLog
@@ -161,6 +162,7 @@ async def with_plugins(
             AgentHooks: h.agent.hooks,
             Approvals: h.agent.approvals,
             CommandRules: CommandRules(Path("/w"), ShellSettings()),
+            Llm: h.llm,
             Modes: modes,
             RuntimeContext: h.agent.context,
             SessionLog: h.log,

@@ -469,6 +469,12 @@ _R1 = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>{}<｜tool▁call�
 TEXT_CALLS = (
     _read("50-hermes", _HERMES),
     _read("50-hermes-after-words", f"Let me look.\n{_HERMES}", text="Let me look.\n"),
+    _written(
+        "50-tools-tag",
+        f"<tools>\n{_JSON_CALL}\n{_JSON_CALL}\n</tools>",
+        calls=(("read_file", {"path": "a"}),) * 2,
+        finish="tool-calls",
+    ),
     _read("50-hermes-without-end", f"<tool_call>{_JSON_CALL}"),
     _written(
         "50-hermes-twice", _HERMES + "\n" + _HERMES, calls=(("read_file", {"path": "a"}),) * 2, finish="tool-calls"
@@ -497,6 +503,13 @@ TEXT_CALLS = (
         calls=(("read_file", {"path": "a"}),) * 2,
         finish="tool-calls",
     ),
+    _written(
+        "50-fences",
+        f"```json\n{_JSON_CALL}\n```\n\n```json\n{_JSON_CALL}\n```\n",
+        calls=(("read_file", {"path": "a"}),) * 2,
+        finish="tool-calls",
+    ),
+    _said("50-fences-that-are-no-calls", f"```json\n{_JSON_CALL}\n```\n```py\nx = 1\n```"),
     _read("50-bare-json", _JSON_CALL),
     _said("50-json-that-is-no-call", '{"name": "a", "version": "1"}'),
     _said("50-fence-with-words", f"```json\n{_JSON_CALL}\n```\nis a call."),

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from dsh_lsp.decisions import Effect
-from dsh_lsp.events import TodoItem, TodoWritten
+from dsh_lsp.notes import TodoItem, TodoWritten
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.tools.tool import Card, Execution, Tool, ToolArgs, ToolOutput
 from dsh_lsp.wire import JsonObject

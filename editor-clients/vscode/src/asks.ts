@@ -30,7 +30,7 @@ export function showAsks(client: LanguageClient, { chat, reviews }: Parts): vsco
       return { shown: true };
     }),
     client.onRequest(REVIEW, () => {
-      if (chat().focused) void reviews().show({ preserveFocus: true });
+      if (chat().focused) reviews().showSoon();
       else pointTo('edits wait for your review', 'Review', 'dsh.ui.reviewEdits');
       return { shown: true };
     }),

@@ -48,7 +48,8 @@ class DiagnosticTimes implements vscode.Disposable {
   async diagnostics(client: LanguageClient, { uri, after }: { uri: string; after?: number }): Promise<unknown> {
     const target = vscode.Uri.parse(uri);
     await vscode.workspace.openTextDocument(target);
-    const fresh = await this.#fresh(target, after ?? find(target)?.version ?? 0);
+    const fresh =
+      after === undefined ? this.#isFresh(target, find(target)?.version ?? 0) : await this.#fresh(target, after);
     const theirs = vscode.languages.getDiagnostics(target).filter(({ source }) => source !== OURS);
     const items = theirs.map((one) => ({
       ...client.code2ProtocolConverter.asDiagnostic(one),
@@ -57,9 +58,12 @@ class DiagnosticTimes implements vscode.Disposable {
     return { items: items, fresh };
   }
 
+  #isFresh(uri: vscode.Uri, version: number): boolean {
+    return (this.#told.get(uri.toString()) ?? -1) >= version;
+  }
+
   async #fresh(uri: vscode.Uri, version: number): Promise<boolean> {
-    const isFresh = () => (this.#told.get(uri.toString()) ?? -1) >= version;
-    if (isFresh()) return true;
+    if (this.#isFresh(uri, version)) return true;
     return new Promise((resolve) => {
       const finish = (fresh: boolean) => {
         clearTimeout(timer);
@@ -68,7 +72,7 @@ class DiagnosticTimes implements vscode.Disposable {
       };
       const timer = setTimeout(() => finish(false), FRESH_MS);
       const listener = vscode.languages.onDidChangeDiagnostics(() => {
-        if (isFresh()) finish(true);
+        if (this.#isFresh(uri, version)) finish(true);
       });
     });
   }

@@ -16,6 +16,10 @@ export type Change = { id: string | undefined; left: [number, number]; right: [n
 /** Lines `start` to `end` of a text were replaced by so many lines. */
 export type LineEdit = { start: number; end: number; lines: string[] };
 
+/** A change of a text as an editor tells it; several are told last first. */
+export type TextChange = { start: Place; end: Place; text: string };
+type Place = { line: number; character: number };
+
 export function linesOf(text: string): string[] {
   return text.split(/\r\n|\r|\n/);
 }
@@ -25,12 +29,14 @@ type Tracked = { id: string; left: [number, number]; right: [number, number]; ne
 export class Proposal {
   #left: string[];
   #right: string[];
+  #shown: string[]; // what the proposal's document was last seen to hold
   #hunks: Tracked[] = [];
 
   /** A file as it is; hunks are added to it. */
   constructor(left: readonly string[]) {
     this.#left = [...left];
     this.#right = [...left];
+    this.#shown = [...left];
   }
 
   get right(): readonly string[] {
@@ -74,11 +80,27 @@ export class Proposal {
     return [...hunks, ...own].sort((a, b) => a.right[0] - b.right[0] || a.left[0] - b.left[0]);
   }
 
-  /** The proposal now reads so: the user has edited it. */
-  followRight(lines: readonly string[]): void {
-    for (const edit of editsBetween(this.#right, lines)) {
-      for (const piece of this.#pieces(edit)) this.#editRight(piece);
-    }
+  /** The proposal's document reads so by our own writing. */
+  written(lines: readonly string[]): void {
+    this.#shown = [...lines];
+  }
+
+  /** The user has edited the proposal's document, which reads `lines` now. */
+  followRight(lines: readonly string[], changes: readonly TextChange[] = []): void {
+    for (const edit of changes.map((change) => editOf(this.#shown, change))) this.#typed(edit);
+    if (!sameLines(this.#shown, lines)) for (const edit of editsBetween(this.#shown, lines)) this.#typed(edit);
+  }
+
+  /** An edit in the lines that are shown, which may be behind those of the proposal: a write is on its way. */
+  #typed({ start, end, lines }: LineEdit): void {
+    const ahead = differences(this.#shown, this.#right);
+    const place = (line: number) =>
+      line +
+      ahead.reduce((sum, [from, to]) => (from[1] <= line ? sum + to[1] - to[0] - (from[1] - from[0]) : sum), 0);
+    this.#shown.splice(start, end - start, ...lines);
+    const from = Math.min(place(start), this.#right.length);
+    const to = Math.max(from, Math.min(place(end), this.#right.length));
+    for (const piece of this.#pieces({ start: from, end: to, lines })) this.#editRight(piece);
   }
 
   /** An edit in pieces, last first, each wholly inside a hunk or wholly outside of all. */
@@ -113,9 +135,10 @@ export class Proposal {
     }
   }
 
-  /** The file now reads so: what the user types elsewhere is brought along, and what has landed is no hunk any more. */
-  followLeft(lines: readonly string[]): void {
-    for (const edit of editsBetween(this.#left, lines)) this.#editLeft(edit);
+  /** The file reads `lines` now: what is typed elsewhere is brought along, and what has landed is no hunk any more. */
+  followLeft(lines: readonly string[], changes: readonly TextChange[] = []): void {
+    for (const change of changes) this.#editLeft(trimmed(this.#left, editOf(this.#left, change)));
+    if (!sameLines(this.#left, lines)) for (const edit of editsBetween(this.#left, lines)) this.#editLeft(edit);
   }
 
   #editLeft({ start, end, lines }: LineEdit): void {
@@ -190,6 +213,23 @@ function moved([from, to]: [number, number], start: number, end: number, growth:
   if (end <= from) return [from + growth, to + growth];
   if (start >= to) return [from, to];
   return [Math.min(from, start), Math.max(to, end) + growth];
+}
+
+/** A change as an edit of whole lines of a text. */
+function editOf(text: readonly string[], { start, end, text: inserted }: TextChange): LineEdit {
+  const head = (text[start.line] ?? '').slice(0, start.character);
+  const tail = (text[end.line] ?? '').slice(end.character);
+  return { start: start.line, end: Math.min(end.line + 1, text.length), lines: linesOf(head + inserted + tail) };
+}
+
+/** An edit without the lines at its edges that it leaves as they are. */
+function trimmed(text: readonly string[], { start, end, lines }: LineEdit): LineEdit {
+  let head = 0;
+  while (head < end - start && head < lines.length && text[start + head] === lines[head]) head++;
+  let tail = 0;
+  const room = Math.min(end - start, lines.length) - head;
+  while (tail < room && text[end - 1 - tail] === lines[lines.length - 1 - tail]) tail++;
+  return { start: start + head, end: end - tail, lines: lines.slice(head, lines.length - tail) };
 }
 
 /** The edits that lead from one text to another, last first, so that each is in the lines of the first text. */

@@ -29,10 +29,6 @@ export class ProposalFiles implements vscode.FileSystemProvider {
     this.writeFile(uri, new TextEncoder().encode(text));
   }
 
-  remove(uri: vscode.Uri): void {
-    this.#entries.delete(uri.toString());
-  }
-
   stat(uri: vscode.Uri): vscode.FileStat {
     const { data, mtime } = this.#get(uri);
     return { type: vscode.FileType.File, ctime: 0, mtime, size: data.length };

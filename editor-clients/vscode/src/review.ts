@@ -12,12 +12,13 @@ import { type Client, messageOf } from './client.ts';
 import { type Change, type Hunk, linesOf, Proposal } from './proposal.ts';
 import { EMPTY, PROPOSAL, type ProposalFiles } from './proposal_files.ts';
 import type { ReviewFile, ReviewHunk } from './protocol.ts';
+import { closeTabs, proposalTabs, TITLE } from './review_tabs.ts';
 import type { Store } from './store.ts';
 import { pendingHunks, type ReviewItem } from './view.ts';
 
-const TITLE = 'DSH review';
 const TRIES = 10;
 const TRY_AGAIN_MS = 50;
+const SOON_MS = 150; // calls of one step propose at almost the same time
 
 /** One file under review; `whole` hunks are made of whole lines, the others reach the end of a file without newline. */
 class FileUnderReview {
@@ -25,6 +26,8 @@ class FileUnderReview {
   readonly left: vscode.Uri;
   readonly right: vscode.Uri;
   readonly uri: string;
+  /** The text that we last brought into the proposal's document. */
+  writes: string | undefined;
   readonly #whole = new Map<string, boolean>();
 
   constructor(parts: { uri: string; left: vscode.Uri; right: vscode.Uri; text: string }) {
@@ -70,6 +73,7 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   readonly onDidChangeCodeLenses = this.#lenses.event;
   readonly #disposables: vscode.Disposable[];
   #writing: Promise<void> = Promise.resolve();
+  #soon: NodeJS.Timeout | undefined;
 
   constructor(parts: { client: Client; store: Store; files: ProposalFiles; log: vscode.LogOutputChannel }) {
     this.#client = parts.client;
@@ -78,7 +82,7 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
     this.#log = parts.log;
     this.#disposables = [
       vscode.languages.registerCodeLensProvider({ scheme: PROPOSAL }, this),
-      vscode.workspace.onDidChangeTextDocument(({ document }) => this.#followed(document)),
+      vscode.workspace.onDidChangeTextDocument((event) => this.#followed(event)),
       this.#store.onDidChange(({ kind }) => kind !== 'status' && this.#follow()),
     ];
   }
@@ -114,9 +118,19 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
         file.left.scheme === EMPTY ? undefined : file.left,
         file.right,
       ]);
+      const before = proposalTabs(() => true);
       await vscode.commands.executeCommand('vscode.changes', `${TITLE}: ${files.length} files`, triples);
+      if (before.length > 0) await vscode.window.tabGroups.close(before, true);
     }
     this.#lenses.fire();
+  }
+
+  /** Show what waits without taking the focus, once for all that comes together. */
+  showSoon(): void {
+    clearTimeout(this.#soon);
+    this.#soon = setTimeout(() => {
+      void this.show({ preserveFocus: true }).catch((error: unknown) => this.#log.warn(messageOf(error)));
+    }, SOON_MS);
   }
 
   /** Bring what the server says is pending into the proposals that are shown. */
@@ -175,14 +189,17 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
 
   // -- following the documents --------------------------------------------------------------------------------------
 
-  #followed(document: vscode.TextDocument): void {
-    if (this.#open.size === 0) return;
+  #followed({ document, contentChanges }: vscode.TextDocumentChangeEvent): void {
+    if (this.#open.size === 0 || contentChanges.length === 0) return;
     const uri = document.uri.toString();
-    const lines = linesOf(document.getText());
+    const changes = contentChanges.map(({ range, text }) => ({ start: range.start, end: range.end, text }));
     for (const under of this.#open.values()) {
-      if (under.right.toString() === uri) under.proposal.followRight(lines);
-      else if (under.left.toString() === uri) {
-        under.proposal.followLeft(lines);
+      if (under.right.toString() === uri) {
+        const lines = linesOf(document.getText());
+        if (document.getText() === under.writes) under.proposal.written(lines);
+        else under.proposal.followRight(lines, changes);
+      } else if (under.left.toString() === uri) {
+        under.proposal.followLeft(linesOf(document.getText()), changes);
         void this.#write(under);
       } else continue;
       this.#lenses.fire();
@@ -204,7 +221,7 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
     for (const under of this.#open.values()) {
       const decided = under.proposal.ids.filter((id) => !waiting.has(id));
       for (const id of decided) under.proposal.decide(id);
-      if (decided.length > 0) void this.#write(under);
+      if (decided.length > 0 && !isDone(under)) void this.#write(under);
     }
     this.#lenses.fire();
     void this.#closeDecided();
@@ -222,8 +239,10 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
     const document = vscode.workspace.textDocuments.find(({ uri }) => uri.toString() === under.right.toString());
     const eol = document?.eol === vscode.EndOfLine.CRLF ? '\r\n' : '\n';
     const wanted = under.proposal.right.join(eol);
+    under.writes = wanted;
     if (document === undefined) {
       this.#files.put(under.right, wanted);
+      under.proposal.written(linesOf(wanted));
       return;
     }
     const text = document.getText();
@@ -240,15 +259,19 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   }
 
   /** Close the views of files that have nothing left to decide. */
-  async #closeDecided(): Promise<void> {
-    await this.#writing;
-    for (const [key, under] of this.#open) {
-      if (under.proposal.ids.length > 0 || under.own.length > 0) continue;
-      this.#open.delete(key);
-      await closeTabs((uri) => uri.toString() === key);
-      this.#files.remove(under.right);
-    }
-    if (this.#open.size === 0) await closeTabs((uri) => uri.scheme === PROPOSAL);
+  #closeDecided(): Promise<void> {
+    this.#writing = this.#writing
+      .then(() => this.#closeNow())
+      .catch((error: unknown) => this.#log.warn(`closing a review: ${messageOf(error)}`));
+    return this.#writing;
+  }
+
+  async #closeNow(): Promise<void> {
+    const done = [...this.#open].filter(([, under]) => isDone(under));
+    if (done.length === 0) return;
+    for (const [key] of done) this.#open.delete(key);
+    const keys = new Set(done.map(([key]) => key));
+    await closeTabs((uri) => keys.has(uri.toString()) || this.#open.size === 0);
   }
 
   // -- deciding -----------------------------------------------------------------------------------------------------
@@ -346,6 +369,11 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   }
 }
 
+/** Whether nothing is left to decide in a file, neither the agent's edits nor the user's own. */
+function isDone(under: FileUnderReview): boolean {
+  return under.proposal.ids.length === 0 && under.own.length === 0;
+}
+
 function titleOf({ uri, left }: FileUnderReview): string {
   const name = path.posix.basename(vscode.Uri.parse(uri).path);
   return `${TITLE}: ${name}${left.scheme === EMPTY ? ' (new file)' : ''}`;
@@ -369,22 +397,4 @@ function replacement(
   const last = document.lineAt(document.lineCount - 1).range.end;
   if (start === 0) return [new vscode.Range(new vscode.Position(0, 0), last), lines.join(eol)];
   return [new vscode.Range(document.lineAt(start - 1).range.end, last), lines.map((line) => eol + line).join('')];
-}
-
-/** Close the tabs of proposals; one that the user has corrected is kept first, so that nothing asks. */
-export async function closeTabs(which: (uri: vscode.Uri) => boolean): Promise<void> {
-  for (const document of vscode.workspace.textDocuments) {
-    if (document.uri.scheme === PROPOSAL && which(document.uri) && document.isDirty) await document.save();
-  }
-  const tabs = vscode.window.tabGroups.all.flatMap((group) => group.tabs);
-  const found = tabs.filter((tab) => {
-    const input = tab.input;
-    if (input instanceof vscode.TabInputTextDiff) return input.modified.scheme === PROPOSAL && which(input.modified);
-    if (input instanceof vscode.TabInputText) return input.uri.scheme === PROPOSAL && which(input.uri);
-    return (
-      tab.label.startsWith(`${TITLE}: `) &&
-      vscode.workspace.textDocuments.every(({ uri }) => uri.scheme !== PROPOSAL || which(uri))
-    );
-  });
-  if (found.length > 0) await vscode.window.tabGroups.close(found, true);
 }

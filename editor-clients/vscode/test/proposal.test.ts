@@ -12,6 +12,12 @@ const INSERT: Hunk = { id: 'i', start: 3, oldLines: [], newLines: ['new'] };
 function proposal(...hunks: Hunk[]): Proposal {
   const made = new Proposal(FILE);
   for (const hunk of hunks) assert.ok(made.add(hunk), `${hunk.id} fits`);
+  return shown(made);
+}
+
+/** Let the proposal's document follow, as it does when its writes are done. */
+function shown(made: Proposal): Proposal {
+  made.written(made.right);
   return made;
 }
 
@@ -104,6 +110,31 @@ test('a rejected hunk leaves the proposal, and the corrections of others stay', 
   assert.deepEqual(made.correction('b'), ['B', 'mine']);
 });
 
+test('a line that is written below a hunk is a part of it, although a blank line follows', () => {
+  const made = new Proposal(['a', 'b', '', '', 'c']);
+  assert.ok(made.add({ id: 'h', start: 1, oldLines: ['b'], newLines: ['B'] }));
+  shown(made);
+  const end = { line: 1, character: 1 };
+  made.followRight(['a', 'B', '', '', '', 'c'], [{ start: end, end, text: '\n' }]);
+  const next = { line: 2, character: 0 };
+  made.followRight(['a', 'B', 'x', '', '', 'c'], [{ start: next, end: next, text: 'x' }]);
+  assert.deepEqual(made.correction('h'), ['B', 'x']);
+  assert.deepEqual(made.changes().length, 1);
+});
+
+test('what is typed into the file before a write of ours has arrived is not taken for an edit of the proposal', () => {
+  const made = proposal(B);
+  made.followLeft(['top', ...FILE]);
+  const write = [...made.right];
+  made.followLeft(['top!', ...FILE]);
+  made.written(write);
+  assert.deepEqual(made.right, ['top!', 'a', 'B', 'B2', 'c', 'd', 'e', 'f']);
+  const at = { line: 2, character: 1 };
+  made.followRight(['top', 'a', 'B?', 'B2', 'c', 'd', 'e', 'f'], [{ start: at, end: at, text: '?' }]);
+  assert.deepEqual(made.right, ['top!', 'a', 'B?', 'B2', 'c', 'd', 'e', 'f']);
+  assert.deepEqual(made.correction('b'), ['B?', 'B2']);
+});
+
 test('a change of a hunk that the user makes in the file waits for the word of the server', () => {
   const made = proposal(B);
   made.followLeft(['a', 'b mine', 'c', 'd', 'e', 'f']);
@@ -134,8 +165,10 @@ test('law: after any edits on both sides, deciding every hunk and undoing every 
       const side = pick(2) === 0 ? 'left' : 'right';
       const lines = side === 'left' ? [...made.left] : [...made.right];
       lines.splice(pick(lines.length + 1), pick(3), ...Array.from({ length: pick(3) }, () => `x${pick(4)}`));
-      if (side === 'left') made.followLeft(lines);
-      else made.followRight(lines);
+      if (side === 'left') {
+        made.followLeft(lines);
+        shown(made);
+      } else made.followRight(lines);
       sides[side] = lines;
       assert.deepEqual(
         side === 'left' ? made.left : made.right,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 from typing import Any
 
@@ -9,6 +10,7 @@ from dsh_lsp.llm.adapter import ModelRequest
 from dsh_lsp.llm.chat_decoder import ChatDecoder, read_usage
 from dsh_lsp.llm.chat_wire import Histories, dump_body, encode_request
 from dsh_lsp.llm.deepseek import DIALECT
+from dsh_lsp.llm.dialect import Dialect, Wording
 from dsh_lsp.messages import (
     AssistantMessage,
     BlockEnd,
@@ -171,3 +173,40 @@ def test_cached_tokens_are_not_counted_twice() -> None:
     assert read_usage(usage) == TokenUsage(input_tokens=3, output_tokens=4, cache_read_tokens=7, reasoning_tokens=3)
     assert read_usage({"prompt_tokens": "x"}) is None
     assert read_usage(None) is None
+
+
+OPEN = Dialect(wording=Wording(provider="p", host="h"))
+
+
+def sent(source: ModelSource, dialect: Dialect = OPEN, **blocks: Any) -> dict[str, Any]:
+    """An assistant's message with reasoning, as it goes to a server."""
+    message = AssistantMessage(
+        id="a", content=(ReasoningBlock(text="why"), TextBlock(text="so"), *blocks.values()), source=source
+    )
+    config = CallConfig(provider="p", model="m")
+    request = ModelRequest(config=config, messages=(message,), session_id="s", signal=AbortSignal())
+    return encode_request(request, dialect, histories=Histories(), effort=None)["messages"][0]
+
+
+def test_reasoning_goes_back_in_its_field_to_the_server_that_it_came_from_and_to_no_other() -> None:
+    state = {"reasoningField": "reasoning", "host": "h"}
+    assert sent(ModelSource(provider="p", model="m", replay_state=state))["reasoning"] == "why"
+    for source in (
+        ModelSource(provider="p", model="m"),
+        ModelSource(provider="other", model="m", replay_state=state),
+        ModelSource(provider="p", model="m", replay_state={**state, "host": "elsewhere"}),
+    ):
+        assert set(sent(source)) == {"role", "content"}
+
+
+def test_ids_and_names_are_those_that_a_server_takes_and_stay_the_same() -> None:
+    call = ToolCallBlock(id="call:0/read", name="read file", arguments="{}")
+    short = Dialect(wording=Wording(short_ids=True))
+    for dialect, pattern in ((OPEN, r"[a-zA-Z0-9_-]{1,64}"), (short, r"[a-zA-Z0-9]{9}")):
+        first, again = (sent(MODEL, dialect, call=call)["tool_calls"][0] for _ in range(2))
+        assert re.fullmatch(pattern, first["id"])
+        assert first == again
+    history = (assistant(call), result("call:0/read", "done"))
+    request = ModelRequest(config=CONFIG, messages=history, session_id="s", signal=AbortSignal())
+    asked, answered = encode_request(request, short, histories=Histories(), effort=None)["messages"]
+    assert answered["tool_call_id"] == asked["tool_calls"][0]["id"]

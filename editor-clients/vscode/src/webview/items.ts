@@ -324,6 +324,10 @@ function drawQuestion(asked: QuestionItem): HTMLElement {
 }
 
 function drawFailure(failure: FailureItem): HTMLElement {
+  if (failure.retry !== undefined && !failure.waits) {
+    const words = `${failure.message} (${failure.code}), tried again`;
+    return el('div', { class: 'notice tried', title: words }, icon('sync'), el('span', {}, words));
+  }
   const again = failure.waits
     ? `Try ${(failure.retry ?? 0) + 1} of ${(failure.maxRetries ?? 0) + 1} in ${Math.ceil((failure.delayMs ?? 0) / 1000)} s`
     : undefined;

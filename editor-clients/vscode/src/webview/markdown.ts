@@ -33,8 +33,10 @@ function build(tokens: Token[], root: Node): void {
       stack.push(element);
     } else if (token.nesting === -1) {
       stack.pop();
+    } else if (token.type === 'inline') {
+      build(token.children ?? [], top());
     } else {
-      append(token, top());
+      top().appendChild(leaf(token));
     }
   }
 }
@@ -49,27 +51,23 @@ function opened(token: Token): Node {
   return element;
 }
 
-function append(token: Token, parent: Node): void {
+function leaf(token: Token): Node {
   switch (token.type) {
-    case 'inline':
-      return build(token.children ?? [], parent);
     case 'code_inline':
-      return void parent.appendChild(el('code', {}, token.content));
+      return el('code', {}, token.content);
     case 'fence':
     case 'code_block':
-      return void parent.appendChild(codeBlock(token.content, token.info.trim().split(/\s/)[0] ?? ''));
+      return codeBlock(token.content, token.info.trim().split(/\s/)[0] ?? '');
     case 'softbreak':
-      return void parent.appendChild(document.createTextNode('\n'));
+      return document.createTextNode('\n');
     case 'hardbreak':
-      return void parent.appendChild(el('br'));
+      return el('br');
     case 'hr':
-      return void parent.appendChild(el('hr'));
+      return el('hr');
     case 'image':
-      return void parent.appendChild(
-        el('em', {}, `[picture: ${token.content || String(token.attrGet('src') ?? '')}]`),
-      );
+      return el('em', {}, `[picture: ${token.content || String(token.attrGet('src') ?? '')}]`);
     default:
-      return void parent.appendChild(document.createTextNode(token.content));
+      return document.createTextNode(token.content);
   }
 }
 

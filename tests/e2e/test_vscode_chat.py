@@ -1,0 +1,279 @@
+"""VS Code's chat: what its user types, sees and decides there, and what the model reads of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.vscode import wait_for
+from tests.e2e.vscode_client import Desk
+from tests.support.model_server import Gate, Reply, answer, refusal
+
+pytestmark = pytest.mark.timeout(240)
+
+READ = ("read_file", {"path": "calc.py"})
+DONE = answer("Done.")
+
+
+def held_after(words: str, packets: int = 6) -> tuple[Reply, Gate]:
+    """An answer that stops after its first words until the gate is released."""
+    whole, gate = answer(words), Gate()
+    return Reply(packets=(*whole.packets[:packets], gate, *whole.packets[packets:])), gate
+
+
+# What is shown
+
+
+def test_an_answer_is_shown_as_markdown_with_its_thoughts_folded_and_its_tools_as_cards(desk: Desk) -> None:
+    text = (
+        "It is **wrong**:\n\n1. first\n2. second\n\n```python\nreturn a + b\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
+    )
+    desk.model.script(answer("I look.", reasoning="A thought of mine.", calls=[READ]), answer(text))
+    desk.ask("What is wrong?")
+    desk.wait_for_text("It is")
+    desk.wait_until_idle()
+    chat = desk.chat
+    assert chat.locator(".user").inner_text().endswith("What is wrong?")
+    assert chat.locator(".markdown strong").inner_text() == "wrong"
+    assert chat.locator(".markdown ol li").all_inner_texts() == ["first", "second"]
+    assert chat.locator(".code code").inner_text().strip() == "return a + b"
+    assert chat.locator(".code .hl-keyword").first.inner_text() == "return"
+    assert chat.locator(".markdown td").all_inner_texts() == ["1", "2"]
+    thought = chat.locator("details.thinking")
+    assert not thought.locator(".plain-text").is_visible()
+    thought.locator("summary").click()
+    assert thought.locator(".plain-text").inner_text() == "A thought of mine."
+    card = chat.locator(".tool")
+    assert card.locator(".tool-title").inner_text() == "Read calc.py"
+    assert card.locator(".tool-state").get_attribute("title") == "done"
+    assert chat.locator(".meter").get_attribute("aria-label").startswith("Context: 15 ")
+
+
+def test_text_that_streams_is_shown_before_its_end_and_once_in_the_end(desk: Desk) -> None:
+    reply, gate = held_after("First words, and then the rest of them.", 4)
+    desk.model.script(reply)
+    desk.ask("Talk.")
+    wait_for(lambda: gate.reached, "the answer streams")
+    desk.chat.locator("#live").get_by_text("First words").wait_for()
+    gate.release()
+    desk.wait_for_text("the rest of them.")
+    desk.wait_until_idle()
+    assert desk.log_text().count("First words") == 1
+
+
+EVIL = (
+    "<img src=x onerror=\"document.body.dataset.evil='1'\"> <script>document.body.dataset.evil='2'</script>\n\n"
+    "<b>bold?</b> [run me](javascript:document.body.dataset.evil=3) [command](command:workbench.action.quit) "
+    "![picture](https://example.com/x.png)\n\n```html\n<img src=x onerror=\"document.body.dataset.evil='4'\">\n```\n"
+)
+
+
+def test_text_of_a_model_never_becomes_live_html_and_loads_nothing(desk: Desk) -> None:
+    asked: list[str] = []
+    desk.page.on("request", lambda request: asked.append(request.url))
+    desk.model.script(answer(EVIL, reasoning=EVIL))
+    desk.ask(EVIL.replace("\n", " "))
+    desk.wait_for_text("run me")
+    desk.wait_until_idle()
+    assert desk.chat.locator("#log img, #log script, #log b, #log iframe").count() == 0
+    assert desk.chat.locator("body").get_attribute("data-evil") is None
+    for link in desk.chat.locator("#log .markdown a").all():
+        assert link.get_attribute("href") == "#"
+        link.click()
+    assert desk.chat.locator("body").get_attribute("data-evil") is None
+    assert not [url for url in asked if "example.com" in url]
+    assert desk.chat.locator(".markdown").last.inner_text().count("onerror") >= 2
+
+
+def test_the_view_keeps_its_place_while_more_comes(desk: Desk) -> None:
+    long = "\n\n".join(f"Paragraph {number}." for number in range(60))
+    reply, gate = held_after("\n\n".join(f"More {number}." for number in range(60)), 10)
+    desk.model.script(answer(long), reply)
+    desk.ask("A long one.")
+    desk.wait_for_text("Paragraph 59.")
+    desk.wait_until_idle()
+    desk.ask("More.")
+    wait_for(lambda: gate.reached, "the answer streams")
+    log = desk.chat.locator("#log")
+    log.evaluate("one => { one.scrollTop = 100 }")
+    desk.page.wait_for_timeout(200)
+    gate.release()
+    desk.wait_for_text("More 59.")
+    assert log.evaluate("one => one.scrollTop") == 100
+    desk.chat.get_by_role("button", name="Latest").click()
+    assert log.evaluate("one => one.scrollHeight - one.scrollTop - one.clientHeight") < 5
+
+
+# One input
+
+
+def test_while_a_turn_runs_enter_steers_alt_enter_queues_and_escape_stops(desk: Desk) -> None:
+    reply, gate = held_after("A long answer that goes on and on.", 5)
+    desk.model.script(reply, answer("As you wish."))
+    desk.ask("Begin.")
+    wait_for(lambda: gate.reached, "the answer streams")
+    desk.chat.get_by_placeholder("Steer the running turn").wait_for()
+    desk.ask("Be brief.")
+    queue = desk.chat.locator(".queue li")
+    queue.filter(has_text="Be brief.").filter(has_text="joins at the next step").wait_for()
+    desk.input.click()
+    desk.window.type("And then the tests.", pause_ms=5)
+    desk.window.press("Alt+Enter")
+    queue.filter(has_text="And then the tests.").filter(has_text="next turn").wait_for()
+    assert desk.input.input_value() == ""
+
+    waiting = queue.filter(has_text="And then the tests.")
+    waiting.get_by_role("button", name="Edit: And then the tests.").click()
+    desk.chat.get_by_label("Waiting message", exact=True).fill("And then nothing.")
+    desk.window.press("Enter")
+    queue.filter(has_text="And then nothing.").get_by_role("button", name="Remove: And then nothing.").click()
+    wait_for(lambda: queue.count() == 1, "the message is gone")
+
+    desk.input.click()
+    desk.window.press("Escape")
+    desk.wait_for_text("Stopped")
+    wait_for(lambda: desk.model.requests[0].torn, "the model's answer is dropped")
+
+
+def test_a_steered_message_is_in_the_next_request_of_the_turn(desk: Desk) -> None:
+    first = answer("I read.", calls=[READ])
+    gate = Gate()
+    desk.model.script(Reply(packets=(*first.packets[:3], gate, *first.packets[3:])), DONE)
+    desk.ask("Begin.")
+    wait_for(lambda: gate.reached, "the answer streams")
+    desk.ask("Leave double alone.")
+    desk.chat.locator(".queue li").wait_for()
+    gate.release()
+    assert any("Leave double alone." in str(m["content"]) for m in desk.sent_messages(2) if m["role"] == "user")
+    desk.wait_until_idle()
+    assert desk.chat.locator(".queue li").count() == 0
+    assert desk.chat.locator(".turn").count() == 1
+
+
+def test_what_waits_after_a_stop_is_paused_and_resumed_by_a_click(desk: Desk) -> None:
+    reply, gate = held_after("A long answer that goes on and on.", 5)
+    desk.model.script(reply, DONE)
+    desk.ask("Begin.")
+    wait_for(lambda: gate.reached, "the answer streams")
+    desk.input.click()
+    desk.window.type("Next.", pause_ms=5)
+    desk.window.press("Alt+Enter")
+    desk.chat.locator(".queue li").wait_for()
+    desk.chat.get_by_role("button", name="Stop (Escape)").click()
+    desk.chat.locator(".queue").get_by_text("Paused").wait_for()
+    desk.chat.locator(".queue").get_by_role("button", name="Resume").click()
+    desk.wait_for_text("Done.")
+    assert desk.chat.locator(".queue li").count() == 0
+
+
+def test_words_stay_in_the_input_until_they_are_accepted(desk: Desk) -> None:
+    desk.input.click()
+    desk.window.type("half a tho", pause_ms=5)
+    desk.window.press("Control+Shift+e")  # the explorer takes the chat's place
+    wait_for(lambda: desk.page.locator(".explorer-folders-view").count() > 0, "the explorer is shown")
+    desk.window.press("Control+Alt+d")
+    desk.input.wait_for()
+    assert desk.input.input_value() == "half a tho"
+
+
+# Context
+
+
+def test_a_file_is_added_by_an_at_sign_and_the_keyboard_and_goes_with_the_message(desk: Desk) -> None:
+    desk.model.script(DONE)
+    desk.input.click()
+    desk.window.type("See @oth", pause_ms=20)
+    desk.chat.get_by_role("option").filter(has_text="other.py").wait_for()
+    desk.window.press("Enter")
+    desk.chat.locator(".chip", has_text="other.py").wait_for()
+    desk.window.type("and say what it does", pause_ms=5)
+    desk.window.press("Enter")
+    [message] = desk.sent_messages(1)
+    assert message["content"].startswith("See and say what it does")
+    assert "other.py" in message["content"]
+    wait_for(lambda: desk.chat.locator(".chip:not(.suggested)").count() == 0, "the chips are sent")
+
+
+def test_a_selection_goes_with_the_question_by_the_key_for_it(desk: Desk) -> None:
+    desk.model.script(DONE)
+    desk.window.place_cursor(1)
+    desk.window.press("Shift+End")
+    desk.window.press("Control+Alt+d")
+    desk.chat.locator(".chip", has_text="calc.py:2").first.wait_for()
+    wait_for(lambda: desk.chat.locator("#input:focus").count() == 1, "the input has the focus")
+    desk.window.type("Is this right?", pause_ms=5)
+    desk.window.press("Enter")
+    [message] = desk.sent_messages(1)
+    assert "return a - b" in message["content"]
+    assert "calc.py" in message["content"]
+
+
+PROBLEM = """
+kept.problems = vscode.languages.createDiagnosticCollection('linter');
+const document = vscode.window.activeTextEditor.document;
+const range = new vscode.Range(1, 4, 1, 16);
+const problem = new vscode.Diagnostic(range, 'it subtracts', vscode.DiagnosticSeverity.Warning);
+problem.source = 'linter';
+kept.problems.set(document.uri, [problem]);
+"""
+
+
+def test_a_problem_is_given_to_the_agent_by_its_quick_fix(desk: Desk) -> None:
+    desk.model.script(DONE)
+    desk.window.vscode(PROBLEM)
+    desk.window.place_cursor(1, 6)
+    desk.window.code_action("Fix with DSH")
+    wait_for(lambda: desk.input.input_value().startswith("Fix this problem: it subtracts"), "the words are there")
+    wait_for(lambda: desk.chat.locator("#input:focus").count() == 1, "the input has the focus")
+    desk.window.press("Enter")
+    [message] = desk.sent_messages(1)
+    assert "it subtracts (calc.py, line 2)" in message["content"]
+    assert "return a - b" in message["content"]
+
+
+# Decisions
+
+
+def test_an_approval_is_decided_where_it_stands_and_a_refusal_takes_words_along(desk: Desk) -> None:
+    outside = desk.window.folder.parent / "outside.txt"
+    outside.write_text("far away\n")
+    call = ("read_file", {"path": str(outside)})
+    desk.model.script(answer("", calls=[call]), answer("", calls=[call]), DONE)
+    desk.ask("Read it.")
+    group = desk.chat.get_by_role("group", name="May read_file run?")
+    group.wait_for()
+    assert str(outside) in group.inner_text()
+    wait_for(lambda: desk.status_label() == "DSH needs your permission", "the status item says so")
+    badge = desk.page.locator('.activitybar .action-item:has([aria-label^="DSH"]) .badge-content', has_text="1")
+    assert badge.is_visible()
+    group.get_by_label("Words for the agent, if you reject").fill("Stay inside.")
+    group.get_by_role("button", name="Reject").click()
+    assert "Stay inside." in desk.tool_result(2)
+
+    group = desk.chat.get_by_role("group", name="May read_file run?")
+    group.get_by_role("button", name="Allow", exact=True).click()
+    assert "far away" in desk.tool_result(3)
+    desk.wait_until_idle()
+    assert "Rejected: Stay inside." in desk.log_text()
+    wait_for(lambda: not badge.is_visible(), "the badge is gone")
+
+
+def test_a_question_is_answered_where_it_stands(desk: Desk) -> None:
+    call = ("ask", {"question": "Which one?", "options": ["the first", "the second"]})
+    desk.model.script(answer("", calls=[call]), DONE)
+    desk.ask("Ask me.")
+    group = desk.chat.get_by_role("group", name="The agent has a question")
+    group.get_by_role("button", name="the second").click()
+    assert "the second" in desk.tool_result(2)
+    desk.wait_until_idle()
+    desk.wait_for_text("You: the second")
+
+
+def test_what_went_wrong_is_said_and_tried_again_by_a_click(desk: Desk) -> None:
+    desk.model.script(refusal(401, {"error": {"message": "no such key"}}), DONE)
+    desk.ask("Begin.")
+    desk.wait_for_text("Failed")
+    assert "no such key" in desk.log_text()
+    desk.chat.get_by_role("button", name="Retry").click()
+    desk.wait_for_text("Done.")
+    desk.wait_until_idle()
+    assert len(desk.model.requests) == 2

@@ -1,0 +1,219 @@
+"""VS Code's review: the real file on the left, the proposal on the right, and what its user types on both sides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.vscode import wait_for
+from tests.e2e.vscode_client import CALC, MENDED, MENDED_ADD, OTHER, Desk
+from tests.support.model_server import answer
+
+pytestmark = pytest.mark.timeout(300)
+
+DONE = answer("Done.")
+
+
+def edit(path: str, old: str, new: str) -> tuple[str, dict[str, str]]:
+    return ("edit_file", {"path": path, "old_text": old, "new_text": new})
+
+
+WHOLE = CALC[CALC.index("    return a - b") :].removesuffix("\n")
+MEND_BOTH = answer("Both.", calls=[edit("calc.py", WHOLE, MENDED[MENDED.index("    return a + b") :].rstrip())])
+MEND_ADD = answer("One.", calls=[edit("calc.py", "a - b", "a + b")])
+
+
+def ask_for_review(desk: Desk, *replies) -> None:
+    desk.model.script(*replies)
+    desk.ask("Mend it.")
+    desk.open_review()
+
+
+def place_cursor_in_proposal(desk: Desk, name: str, line: int) -> None:
+    """Put the cursor at the end of a line of the proposal, from 0."""
+    desk.page.locator(".editor.modified .view-line").first.click()
+    code = """
+    const editor = vscode.window.activeTextEditor;
+    const at = editor.document.lineAt(args[1]).range.end;
+    editor.selection = new vscode.Selection(at, at);
+    return editor.document.uri.scheme === 'dsh-proposal' && editor.document.uri.path.endsWith('/' + args[0]);
+    """
+    wait_for(lambda: desk.window.vscode(code, name, line), "the proposal has the focus")
+    desk.page.wait_for_timeout(300)  # the cursor moves a moment later
+
+
+def test_each_edit_is_decided_by_the_words_above_it_and_the_model_reads_which(desk: Desk) -> None:
+    ask_for_review(desk, MEND_BOTH, DONE)
+    assert desk.window.text("calc.py") == CALC
+    assert desk.proposal_text("calc.py") == MENDED
+    desk.lens("Accept 1 of 2").click()
+    wait_for(lambda: desk.window.text("calc.py") == MENDED_ADD, "the first edit lands")
+    wait_for(lambda: desk.lens("of 2").count() == 0, "one edit is left")
+    assert desk.proposal_text("calc.py") == MENDED
+    assert len(desk.model.requests) == 1
+    desk.lens("Reject").first.click()
+    result = desk.tool_result(2)
+    assert "calc.py: the edit was accepted and is in the document, line 2 (saved)" in result
+    assert "calc.py: the user rejected the edit; the document is unchanged." in result
+    desk.wait_until_idle()
+    assert desk.window.text("calc.py") == desk.window.on_disk("calc.py") == MENDED_ADD
+    wait_for(lambda: desk.proposal_text("calc.py") is None, "the review is closed")
+    assert desk.chat.locator(".review .outcome").inner_text() == "in part"
+
+
+def test_a_correction_in_the_proposal_lands_in_its_place_and_the_model_reads_it(desk: Desk) -> None:
+    ask_for_review(desk, MEND_ADD, DONE)
+    place_cursor_in_proposal(desk, "calc.py", 1)
+    desk.window.type("  # as it should\n    # be", pause_ms=20)
+    corrected = CALC.replace("a - b", "a + b  # as it should\n    # be")
+    wait_for(lambda: desk.proposal_text("calc.py") == corrected, "the proposal holds the correction")
+    assert desk.window.text("calc.py") == CALC
+    desk.window.press("Control+Alt+y")
+    result = desk.tool_result(2)
+    assert "the user accepted other text, which is in the document, lines 2-3" in result
+    assert "# as it should\n    # be" in result
+    assert desk.window.text("calc.py") == desk.window.on_disk("calc.py") == corrected
+    desk.wait_until_idle()
+
+
+def test_what_the_user_writes_elsewhere_in_a_proposal_is_theirs_and_is_not_lost(desk: Desk) -> None:
+    ask_for_review(desk, MEND_ADD, DONE)
+    place_cursor_in_proposal(desk, "calc.py", 5)
+    desk.window.type("  # mine", pause_ms=20)
+    desk.lens("Keep my edit").wait_for()
+    desk.page.get_by_role("button", name="Accept All").first.click()
+    both = MENDED_ADD.replace('"""Twice a."""', '"""Twice a."""  # mine')
+    wait_for(lambda: desk.window.text("calc.py") == both, "both edits are in the file")
+    assert "the edit was accepted and is in the document, line 2" in desk.tool_result(2)
+    desk.wait_until_idle()
+
+
+def test_typing_in_the_document_during_a_review_loses_nothing_and_a_refusal_changes_nothing(desk: Desk) -> None:
+    ask_for_review(desk, MEND_BOTH, DONE)
+    desk.window.open("calc.py")
+    desk.window.place_cursor(0)
+    typed = "# typed while the review is open\n"
+    desk.window.type(typed, pause_ms=30)
+    wait_for(lambda: desk.window.text("calc.py") == typed + CALC, "every key is in the file")
+    wait_for(lambda: desk.proposal_text("calc.py") == typed + MENDED, "the proposal follows")
+    desk.window.press("Control+Alt+Shift+n")
+    result = desk.tool_result(2)
+    assert result.count("the user rejected the edit; the document is unchanged.") == 2
+    desk.wait_until_idle()
+    assert desk.window.text("calc.py") == typed + CALC
+    assert desk.window.on_disk("calc.py") == CALC
+    for _ in range(3):
+        desk.window.press("Control+z")
+    wait_for(
+        lambda: (desk.window.document("calc.py") or {})["text"] in (CALC, typed + CALC), "undo is the user's own"
+    )
+
+
+def test_a_declined_review_leaves_the_file_byte_for_byte(client_workbench, tmp_path: Path) -> None:
+    odd = "\ufeffdef add(a, b):\r\n    return a - b\r\n\r\nlast = 'no newline'"
+    with Desk.set_up(client_workbench, tmp_path, {"odd.py": odd}) as desk:
+        ask_for_review(desk, answer("", calls=[edit("odd.py", "a - b", "a + b")]), DONE)
+        desk.window.press("Control+Alt+Shift+n")
+        assert "the user rejected the edit" in desk.tool_result(2)
+        desk.wait_until_idle()
+        assert (desk.window.folder / "odd.py").read_bytes() == odd.encode()
+        desk.model.script(answer("", calls=[edit("odd.py", "a - b", "a + b")]), DONE)
+        desk.ask("Again.")
+        desk.open_review()
+        desk.window.press("Control+Alt+Shift+y")
+        assert "accepted and is in the document, line 2" in desk.tool_result(4)
+        desk.wait_until_idle()
+        assert (desk.window.folder / "odd.py").read_bytes() == odd.replace("a - b", "a + b").encode()
+
+
+def test_edits_of_several_files_are_reviewed_together_and_accepted_by_the_button(desk: Desk) -> None:
+    calls = [edit("calc.py", "a - b", "a + b"), edit("other.py", "y = 2", "y = 3")]
+    calls.append(("write_file", {"path": "pkg/new.py", "content": "NEW = True\n"}))
+    ask_for_review(desk, answer("Three.", calls=calls), DONE)
+    desk.page.locator(".multiDiffEditor").wait_for()
+    assert not (desk.window.folder / "pkg").exists()
+    desk.chat.get_by_text("3 edits wait in 3 files").wait_for()
+    desk.page.locator(".editor-actions").get_by_role("button", name="Accept All").first.click()
+    results = [m["content"] for m in desk.sent_messages(2) if m["role"] == "tool"]
+    assert all("the edit was accepted" in result for result in results)
+    desk.wait_until_idle()
+    assert desk.window.on_disk("calc.py") == MENDED_ADD
+    assert desk.window.on_disk("other.py") == "x = 1\ny = 3\n"
+    assert desk.window.on_disk("pkg/new.py") == "NEW = True\n"
+
+
+def test_a_new_file_can_be_corrected_before_it_exists(desk: Desk) -> None:
+    ask_for_review(
+        desk, answer("New.", calls=[("write_file", {"path": "pkg/new.py", "content": "NEW = True\n"})]), DONE
+    )
+    place_cursor_in_proposal(desk, "pkg/new.py", 0)
+    desk.window.type("\nALSO = 1", pause_ms=20)
+    desk.window.press("Control+Alt+y")
+    assert "the user accepted other text" in desk.tool_result(2)
+    desk.wait_until_idle()
+    assert desk.window.on_disk("pkg/new.py") == "NEW = True\nALSO = 1\n"
+
+
+def test_a_refusal_takes_the_users_words_to_the_model(desk: Desk) -> None:
+    ask_for_review(desk, MEND_ADD, DONE)
+    desk.lens("Reject with a comment").click()
+    desk.page.locator(".quick-input-widget input").first.wait_for()
+    desk.window.type("Keep it as it is.", pause_ms=5)
+    desk.window.press("Enter")
+    assert "They said: Keep it as it is." in desk.tool_result(2)
+    assert desk.window.text("calc.py") == CALC
+    desk.wait_until_idle()
+
+
+def test_lines_that_the_user_changes_meanwhile_are_a_conflict_and_stay_theirs(desk: Desk) -> None:
+    ask_for_review(desk, MEND_BOTH, DONE)
+    desk.window.open("calc.py")
+    desk.window.place_cursor(1, 16)
+    desk.window.type("  # mine", pause_ms=20)
+    theirs = CALC.replace("a - b", "a - b  # mine")
+    wait_for(lambda: desk.window.text("calc.py") == theirs, "every key is in the file")
+    wait_for(lambda: desk.proposal_text("calc.py") == theirs.replace("a + a + a", "a + a"), "the other edit is left")
+    desk.window.press("Control+Alt+Shift+y")
+    result = desk.tool_result(2)
+    assert "calc.py: the user changed these lines meanwhile; the edit was not applied." in result
+    assert "calc.py: the edit was accepted and is in the document, line 7" in result
+    assert desk.window.text("calc.py") == theirs.replace("a + a + a", "a + a")
+    desk.wait_until_idle()
+
+
+def test_a_review_that_opens_while_the_user_types_takes_no_focus_and_no_key(desk: Desk) -> None:
+    desk.model.script(MEND_ADD, DONE)
+    desk.input.click()
+    desk.window.type("Mend it.", pause_ms=5)
+    desk.window.press("Enter")
+    desk.window.place_cursor(0)
+    typed = ""
+    while desk.status_label() != "DSH waits for your review" and len(typed) < 600:
+        desk.window.type("key ", pause_ms=40)
+        typed += "key "
+    desk.window.type("and more of them\n", pause_ms=40)
+    typed += "and more of them\n"
+    wait_for(lambda: desk.window.text("calc.py") == typed + CALC, "every key is in the file")
+    desk.open_review()
+    desk.window.press("Control+Alt+Shift+y")
+    assert "accepted and is in the document" in desk.tool_result(2)
+    assert desk.window.text("calc.py") == typed + MENDED_ADD
+    assert desk.window.on_disk("calc.py") == CALC
+    desk.wait_until_idle()
+
+
+def test_in_auto_edit_mode_an_edit_lands_at_once_and_is_undone_by_the_word_above_it(
+    client_workbench, tmp_path: Path
+) -> None:
+    files = {"calc.py": CALC, "other.py": OTHER}
+    with Desk.set_up(client_workbench, tmp_path, files, settings={"dsh.mode": "auto-edit"}) as desk:
+        desk.model.script(MEND_ADD, DONE)
+        desk.ask("Mend it.")
+        wait_for(lambda: desk.window.text("calc.py") == MENDED_ADD, "the edit lands at once")
+        desk.wait_until_idle()
+        desk.lens("Keep").wait_for()
+        desk.lens("Undo").click()
+        wait_for(lambda: desk.window.text("calc.py") == CALC, "the edit is undone")
+        wait_for(lambda: desk.lens("Undo").count() == 0, "nothing is left to undo")
+        wait_for(lambda: "taken back" in desk.log_text(), "the chat says so")
