@@ -19,13 +19,8 @@ def source(name: str) -> str:
     return (FOLDER / "lua" / "dsh" / f"{name}.lua").read_text()
 
 
-AWAITED = {"dsh.compact", "dsh.model.list", "dsh.model.set"}  # of the contract, and not in the server yet
-
-
 def test_the_client_knows_every_command_and_no_other() -> None:
-    known, real = set(re.findall(r"= '(dsh\.[\w.]+)'", source("protocol"))), set(protocol.COMMANDS)
-    assert known >= real
-    assert known - real <= AWAITED
+    assert set(re.findall(r"= '(dsh\.[\w.]+)'", source("protocol"))) == set(protocol.COMMANDS)
 
 
 def test_the_client_knows_every_method_and_the_version() -> None:
