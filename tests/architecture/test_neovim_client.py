@@ -76,3 +76,8 @@ def test_a_module_says_what_it_is_and_has_one_job(path: Path) -> None:
     text = path.read_text()
     assert re.match(r"---\w+: \S", text), text.splitlines()[0]
     assert len(text.splitlines()) <= MAX_LINES
+
+
+def test_the_picture_names_every_module_and_no_other() -> None:
+    page = (FOLDER.parents[1] / "docs" / "architecture.md").read_text()
+    assert set(re.findall(r"`(\w+\.lua)`", page)) == {path.name for path in LUA}
