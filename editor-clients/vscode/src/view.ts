@@ -107,6 +107,8 @@ export type SessionView = {
   live: LiveText[];
   queue: { nextTurn: Waiting[]; nextStep: Waiting[] };
   usage: Usage;
+  /** The history is being made shorter. */
+  compacting?: boolean;
 };
 
 export const EMPTY: SessionView = {
@@ -133,7 +135,8 @@ export function waitingFor(view: SessionView): WaitingFor | undefined {
   return items.some((item) => item.kind === 'failure' && item.waits) ? 'retry' : undefined;
 }
 
-export function stateOf(view: SessionView): 'idle' | 'running' | 'waiting' {
+export function stateOf(view: SessionView): 'idle' | 'running' | 'waiting' | 'compacting' {
+  if (view.compacting) return 'compacting';
   if (runningTurn(view) === undefined) return 'idle';
   return waitingFor(view) === undefined ? 'running' : 'waiting';
 }

@@ -305,7 +305,7 @@ export class Composer {
     if (view === undefined) return;
     const running = this.#running;
     const mode = view.mode ?? this.#status?.mode ?? 'ask';
-    const model = this.#status?.model.name ?? view.model ?? '';
+    const model = view.model ?? this.#status?.model.name ?? '';
     const words = this.#input.value.trim() !== '';
     this.#input.placeholder = running ? 'Steer the running turn' : 'Ask DSH, @ adds a file';
     this.#hint.textContent = running
