@@ -27,8 +27,10 @@ from dsh_lsp.plugin import Context
 from dsh_lsp.plugin_host import PluginEntry, PluginHost
 from dsh_lsp.plugins import (
     approval,
+    changes,
     compaction,
     diagnostics,
+    instructions,
     limits,
     notices,
     persona,
@@ -291,6 +293,8 @@ def open_session(
         (approval, None),
         (timeout, None),
         (diagnostics, None),
+        (changes, None),
+        (instructions, None),
         (repeat, None),
         (limits, live_limits),
         (retry, settings.retry),

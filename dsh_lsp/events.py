@@ -34,6 +34,7 @@ from dsh_lsp.messages import (
     ToolSpec,
     UserMessage,
 )
+from dsh_lsp.notes import SessionTitle, TodoWritten
 from dsh_lsp.upkeep import (
     CompactionEnd,
     CompactionPrune,
@@ -222,13 +223,6 @@ class InboxSpliced(Wire):
 # -- the session ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionTitle(Wire):
-    """The session's name from here on."""
-
-    title: str
-
-
 # -- plugins --------------------------------------------------------------------------------------------------
 
 
@@ -277,6 +271,7 @@ EventData: TypeAlias = (
     | CompactionPrune
     | CompactionSummary
     | CompactionEnd
+    | TodoWritten
     | PluginEvent
 )
 
@@ -310,6 +305,7 @@ TAGS: dict[type[EventData], str] = {
     CompactionPrune: "compaction/prune",
     CompactionSummary: "compaction/summary",
     CompactionEnd: "compaction/end",
+    TodoWritten: "todo/write",
 }
 CLASSES: dict[str, type[EventData]] = {tag: cls for cls, tag in TAGS.items()}
 

@@ -17,6 +17,10 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 IN_CI = os.environ.get("CI") == "true"  # where an editor that is not there is a failure
 PYTEST = ("-m", "pytest", "-q")
+NEOVIM_CLIENT = tuple(
+    f"tests/e2e/test_neovim_{name}.py"
+    for name in ("chat", "decisions", "edits", "install", "language", "life", "review", "terminal")
+)
 EMACS = ("tests/e2e/test_eglot.py", "tests/e2e/test_lsp_mode.py")
 FLOOD = "tests/protocol/test_host_flood.py"
 VSCODE = tuple(f"tests/e2e/test_vscode_{name}.py" for name in ("chat", "review", "life", "setup"))
@@ -41,7 +45,10 @@ CHECKS = (
     Check("unit", (*PYTEST, "-n", "2", "tests/unit", "tests/contract", "tests/architecture")),
     Check("protocol", (*PYTEST, "-n", "4", "tests/protocol", "--ignore", FLOOD)),
     Check("flood", (*PYTEST, FLOOD)),  # alone, since it measures
-    Check("neovim", (*PYTEST, "tests/e2e/test_neovim.py", "tests/e2e/test_neovim_page.py")),
+    Check("lua", ("-m", "tests.lua"), needs="luacheck"),
+    Check("neovim", (*PYTEST, *(f"tests/e2e/test_neovim{name}.py" for name in ("", "_page", "_session")))),
+    Check("neovim client", (*PYTEST, "-n", "2", *NEOVIM_CLIENT), long=True),
+    Check("neovim flood", (*PYTEST, "tests/e2e/test_neovim_flood.py"), long=True),  # alone, since it measures
     Check("emacs", (*PYTEST, "-n", "2", "--timeout", "180", *EMACS), long=True, needs="emacs"),
     Check("vscode sources", ("-m", "tests.e2e.vscode_install", "--check-client"), long=True, needs="npm"),
     Check("vscode", (*PYTEST, *VSCODE), long=True, needs="npm"),

@@ -18,6 +18,7 @@ from dsh_lsp.lsp import landing
 from dsh_lsp.lsp.documents import Document, DocumentChanged, Documents
 from dsh_lsp.lsp.editor import Editor
 from dsh_lsp.lsp.proposal import FileUnderReview, Item, apart
+from dsh_lsp.lsp.unopened import Seen, attempt_unopened
 from dsh_lsp.lsp.whole_files import WholeFiles
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.workspace.copies import Copies
@@ -29,6 +30,7 @@ from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Span
 
 MAX_ATTEMPTS = 5
+REFUSED = "DSH: the editor did not apply an accepted edit and gave no reason; it still waits"
 LABEL = "DSH"  # short: stock Neovim prints it, and asks for a key when the line is too long for its screen
 
 Settled = Iterable[tuple[Item, HunkOutcome]]
@@ -85,7 +87,7 @@ class Applier:
                     continue
                 document = self._documents.at(items[0].file.path)
                 if document is None:
-                    await self._write(items)
+                    await (self._send_unopened if self._editor.profile.offers_review else self._write)(items)
                     continue
                 await landing.wait_for_quiet(self._documents, document)
                 items = apart([item for item in self._accepted(key) if item.file.changes_text])
@@ -149,7 +151,7 @@ class Applier:
         await self.finish(document, landed, clean=clean)
         self._settle(settled)
         if any(item.state == "pending" for item in items):
-            self._editor.warn("DSH: the editor did not apply an accepted edit and gave no reason; it still waits")
+            self._editor.warn(REFUSED)
         return result.final
 
     def _text_after(self, document: Document, item: Item) -> Rope | None:
@@ -225,6 +227,53 @@ class Applier:
         if hunks:
             self._late.append(replace(late, hunks=tuple(hunks)))
 
+    async def _send_unopened(self, items: list[Item]) -> None:
+        """Have a client of ours edit a file that it has not opened; those hunks that still fit the file."""
+        path = items[0].file.path
+        text = await anyio.to_thread.run_sync(text_on_disk, path)
+        if text is None:
+            self._settle([(item, item.as_outcome("notLanded", note="the file cannot be read")) for item in items])
+            return
+        if self._documents.at(path) is not None:
+            return  # opened meanwhile: it is sent as what is open
+        rope = Rope.of(text)
+        lost = [item for file in {item.file for item in items} for item in file.rebase(file.text, rope)]
+        self._settle((item, item.as_outcome("conflict", current=text)) for item in lost)
+        items = apart([item for item in items if item.state == "accepted"])
+        if not items:
+            return
+        for item in items:
+            item.state = "sent"
+        file = Document(items[0].file.uri, None, rope, self._documents.encoding)
+        hunks = [item.hunk for item in items]
+        seen = await attempt_unopened(self._documents, self._editor, file, path, hunks, label=LABEL, saves=self.saves)
+        await self._settle_unopened(items, seen, rope)
+
+    async def _settle_unopened(self, items: list[Item], seen: Seen, before: Rope) -> None:
+        view = seen.document or Document(items[0].file.uri, None, seen.text, self._documents.encoding)
+        landed: list[Item] = []
+        rest: list[Item] = []
+        for item in items:
+            match seen.verdicts[item.hunk.id]:
+                case Landed(span):
+                    self.see(item, view, span)
+                    landed.append(item)
+                case _:
+                    rest.append(item)
+        if seen.final == "refused":
+            for item in rest:
+                item.state = "pending"
+            self._editor.warn(REFUSED)
+        elif rest:
+            self._documents.watch(view.key)
+            lost = tuple((item.file, item.hunk) for item in rest)
+            self._late.append(_Late(key=view.key, before=before, hunks=lost))
+            self._settle([(item, item.as_outcome("unconfirmed")) for item in rest])
+        if seen.document is not None:
+            await self.finish(seen.document, landed, clean=True)
+        else:
+            self._settle((item, item.as_outcome("landed", lines=item.seen_at, note="saved")) for item in landed)
+
     # -- files that no editor holds --------------------------------------------------------------------------
 
     async def _write(self, items: list[Item]) -> None:
@@ -241,12 +290,12 @@ class Applier:
         except ToolError as error:
             self._settle([(item, item.as_outcome("notLanded", note=str(error))) for item in items])
             return
-        view = Document(file.uri, 0, text, self._documents.encoding)
+        view = Document(file.uri, None, text, self._documents.encoding)
         settled: list[tuple[Item, HunkOutcome]] = []
         for item in items:
             match verdicts[item.hunk.id]:
                 case Landed(span):
-                    self._log_landed(file, view, item.hunk, span, version=None)
+                    self._log_landed(file, view, item.hunk, span)
                     lines = lines_of(text, span)
                     settled.append((item, item.as_outcome("landed", lines=lines, note="saved")))
                 case _:
@@ -254,16 +303,14 @@ class Applier:
         lost = file.rebase(file.text, text)
         self._settle(settled + [(item, item.as_outcome("conflict", current=str(text))) for item in lost])
 
-    def _log_landed(
-        self, file: FileUnderReview, document: Document, hunk: Hunk, span: Span, *, version: int | None = -1
-    ) -> None:
+    def _log_landed(self, file: FileUnderReview, document: Document, hunk: Hunk, span: Span) -> None:
         above, below = around(document.rope, span)
         self._log.append(
             EditLanded(
                 proposal=file.proposal,
                 hunk=hunk.id,
                 uri=document.uri,
-                version=document.version if version == -1 else version,
+                version=document.version,
                 range=document.range_of(span),
                 before=hunk.old,
                 after=hunk.new,

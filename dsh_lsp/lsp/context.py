@@ -52,7 +52,7 @@ def _part(item: ContextItem, documents: Documents, name: str) -> str | None:
             rope = Rope.of(read_file(path, name).text) if path else None
         except ToolError:
             return None
-        document = Document(item.uri, 0, rope, documents.encoding) if rope else None
+        document = Document(item.uri, None, rope, documents.encoding) if rope else None
     if document is None or item.range is None:
         return None
     start, end = (

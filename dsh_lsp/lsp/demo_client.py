@@ -136,7 +136,7 @@ class DemoClient:
     def preview(self, file: JsonObject) -> tuple[str, str]:
         """The text of a file under review as it is and as it would be."""
         before = self._buffers[file["uri"]].rope
-        draft = Document(file["uri"], 0, before)
+        draft = Document(file["uri"], None, before)
         _apply(draft, 0, [{"range": hunk["range"], "newText": hunk["newText"]} for hunk in file["hunks"]])
         return str(before), draft.text
 
@@ -272,7 +272,7 @@ class DemoClient:
                 return {"applied": False, "failureReason": "not the open document in this version"}
         for change in changes:
             document = self._buffers[change["textDocument"]["uri"]]
-            sent = _apply(document, document.version + 1, change["edits"])
+            sent = _apply(document, (document.version or 0) + 1, change["edits"])
             identifier = {"uri": document.uri, "version": document.version}
             self._notify("textDocument/didChange", {"textDocument": identifier, "contentChanges": sent})
         return {"applied": bool(changes)}

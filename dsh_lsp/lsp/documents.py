@@ -78,9 +78,9 @@ def offset_to_column(line: str, offset: int, encoding: Encoding) -> int:
 
 
 class Document:
-    """One open document, as the editor last told it."""
+    """One open document, as the editor last told it; or a text that is looked at as one, without a version."""
 
-    def __init__(self, uri: str, version: int, rope: Rope, encoding: Encoding = "utf-16") -> None:
+    def __init__(self, uri: str, version: int | None, rope: Rope, encoding: Encoding = "utf-16") -> None:
         self.uri = uri
         self.key = identity(uri)
         self.version = version

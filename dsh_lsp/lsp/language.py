@@ -183,7 +183,7 @@ class EditorLanguages:
         base = await self._workspace.read(str(real), approved)
         if found.version is not None and base.version is not None and found.version != base.version:
             raise ToolError(f"{base.path} has changed while the language server thought; try again", code="STALE")
-        document = Document(found.uri, 0, base.rope, self._documents.encoding)
+        document = Document(found.uri, None, base.rope, self._documents.encoding)
         changes = sorted(
             (document.offset_at(place.start), document.offset_at(place.end), text) for place, text in found.edits
         )
@@ -229,6 +229,6 @@ def locate_symbol(snapshot: Snapshot, spot: Spot) -> tuple[int, int]:
 
 def _document_on_disk(path: Path, encoding: Encoding) -> Document | None:
     try:
-        return Document(uri_of(path), 0, Rope.of(read_file(path, path.name).text), encoding)
+        return Document(uri_of(path), None, Rope.of(read_file(path, path.name).text), encoding)
     except ToolError:
         return None

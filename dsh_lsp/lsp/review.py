@@ -142,7 +142,7 @@ class Reviews:
 
     def _describe(self, file: FileUnderReview, items: Sequence[Item]) -> ReviewFile:
         document = self._documents.at(file.path)
-        view = document or Document(file.uri, 0, file.text, self._documents.encoding)
+        view = document or Document(file.uri, None, file.text, self._documents.encoding)
         return file.describe(view, items=items, version=document.version if document else None)
 
     async def _show(self, proposal: Proposal) -> None:

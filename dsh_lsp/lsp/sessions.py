@@ -30,7 +30,7 @@ from dsh_lsp.compose import (
     summarize,
 )
 from dsh_lsp.errors import SessionError, failure_of
-from dsh_lsp.events import LogEvent, SessionTitle, TurnEnd
+from dsh_lsp.events import LogEvent, TurnEnd
 from dsh_lsp.llm.adapter import Llm
 from dsh_lsp.lsp.answers import Answers
 from dsh_lsp.lsp.approvals import ApprovalDesk
@@ -41,6 +41,7 @@ from dsh_lsp.lsp.language import EditorLanguages
 from dsh_lsp.lsp.questions import QuestionDesk
 from dsh_lsp.lsp.review import Reviews
 from dsh_lsp.lsp.workspace import EditorWorkspace
+from dsh_lsp.notes import SessionTitle
 from dsh_lsp.plugin_host import PluginReport
 from dsh_lsp.providers import build_models
 from dsh_lsp.session.catalog import Catalog

@@ -83,7 +83,7 @@ class VirtualDocuments:
         _, real = self._waiting(proposal, path)
         on_disk = await anyio.to_thread.run_sync(_text_of, real)
         file, real = self._waiting(proposal, path)  # as it is now
-        document = self._documents.at(real) or Document(file.uri, 0, Rope.of(on_disk), self._documents.encoding)
+        document = self._documents.at(real) or Document(file.uri, None, Rope.of(on_disk), self._documents.encoding)
         text = document.text
         for hunk in reversed(file.hunks):
             start, end = document.offset_at(hunk.range.start), document.offset_at(hunk.range.end)

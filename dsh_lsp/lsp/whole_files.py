@@ -58,7 +58,7 @@ class WholeFiles:
             self._settle([(item, item.as_outcome("notLanded", note=str(error)))])
             return
         if outcome == "landed":
-            view = Document(item.file.uri, 0, item.file.text)
+            view = Document(item.file.uri, None, item.file.text)
             described = item.file.describe(view, items=[], version=None)
             self._log.append(landed_on_disk(item.file.proposal, item.hunk, described, copy))
         self._settle([(item, item.as_outcome(outcome))])

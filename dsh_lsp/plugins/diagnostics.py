@@ -106,9 +106,8 @@ def _landed(outcome: Outcome) -> list[str]:
     files = (outcome.meta or {}).get("files")
     if not isinstance(files, list):
         return []
-    return [file["path"] for file in files if isinstance(file, dict) and isinstance(file.get("path"), str)][
-        :MAX_FILES
-    ]
+    there = (file for file in files if isinstance(file, dict) and not file.get("gone"))
+    return [path for file in there if isinstance(path := file.get("path"), str)][:MAX_FILES]
 
 
 def _news(path: str, before: Diagnosis | None, after: Diagnosis | None) -> str | None:

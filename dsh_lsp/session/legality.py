@@ -31,6 +31,7 @@ from dsh_lsp.events import (
     TurnStart,
 )
 from dsh_lsp.messages import ToolResultBlock
+from dsh_lsp.notes import TodoWritten
 from dsh_lsp.upkeep import CompactionPrune, CompactionStart, RetryPlanned, RetryStarted
 
 
@@ -137,6 +138,7 @@ RULES: dict[type[EventData], Rule] = {
     RetryStarted: _in_step,
     CompactionStart: _opens_compaction,
     CompactionPrune: _in_turn,
+    TodoWritten: _in_turn,
 }  # an event that is not here may come at any time
 
 

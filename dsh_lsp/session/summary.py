@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from dsh_lsp.events import LogEvent, SessionTitle, TurnStart
+from dsh_lsp.events import LogEvent, TurnStart
 from dsh_lsp.messages import UserMessage, UserSource
+from dsh_lsp.notes import SessionTitle
 from dsh_lsp.session.log import SessionHeader
 from dsh_lsp.wire import Wire
 

@@ -35,7 +35,6 @@ from dsh_lsp.events import (
     InboxSpliced,
     LogEvent,
     RequestContext,
-    SessionTitle,
     StepStart,
     ToolCall,
     ToolResult,
@@ -51,6 +50,7 @@ from dsh_lsp.messages import (
     ToolResultBlock,
     UserMessage,
 )
+from dsh_lsp.notes import SessionTitle, TodoItem, TodoWritten
 from dsh_lsp.session.view_items import (
     ApprovalView,
     FailureView,
@@ -82,6 +82,7 @@ class SessionView(Wire):
     model: str | None = None
     turns: list[TurnView] = field(default_factory=list)
     live: list[LiveText] = field(default_factory=list)
+    todo: list[TodoItem] = field(default_factory=list)
     queue: Queue = field(default_factory=Queue)
     usage: Usage = field(default_factory=Usage)
     compacting: bool = False
@@ -181,6 +182,8 @@ class SessionView(Wire):
                 self.mode = mode
             case SessionTitle(title=title):
                 self.title = title
+            case TodoWritten(items=items):
+                self.todo = list(items)
             case _:
                 pass
 

@@ -37,6 +37,14 @@ def edit_meta(edits: Sequence[FileEdit], outcomes: Sequence[HunkOutcome]) -> Jso
     return {"files": files}
 
 
+def gone_meta(path: str, outcomes: Sequence[HunkOutcome], *, new_path: str | None = None) -> JsonObject:
+    """The `meta` of a result after which a file is no more, or has another name."""
+    if not any(outcome.outcome == "landed" for outcome in outcomes):
+        return {"files": []}
+    gone: list[JsonObject] = [{"path": path, "gone": True}]
+    return {"files": [{"path": new_path, "movedFrom": path}, *gone] if new_path is not None else gone}
+
+
 def _expected(edit: FileEdit, outcomes: Sequence[HunkOutcome]) -> str:
     """The text that a file has after its hunks landed, if nobody else changed it; outcomes are in its order."""
     ids = count()

@@ -45,6 +45,7 @@ NAMES = ("one.py", "two.py")
 
 EDITORS = [
     Manners(name="VS Code", saves=True),
+    Manners(name="a client of ours", saves=True, reviews=True),
     Manners(name="stock Neovim", tells="after", delay=0.138, stale="yes"),
     Manners(name="Neovim, debounced", tells="debounced", delay=0.15, stale="yes"),
     Manners(name="eglot", tells="debounced", delay=0.5, stale="error"),

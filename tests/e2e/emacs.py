@@ -26,15 +26,20 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from tests.e2e.desk import WAIT_S, EditorDesk, check_that_they_end, environment, print_logs, wait_for
 from tests.e2e.pages import block_of
-from tests.support.model_server import FakeModelServer
+from tests.e2e.story import DONE, MEND
+from tests.support.model_server import FakeModelServer, Reply
 
 PROGRAM = shutil.which("emacs")
 PROBES = Path(__file__).with_name("probes.el")
 COLUMNS, ROWS = 100, 30
+
+START, END = "\x1b<", "\x1b>"
+TO_HUNK = f"{START}\x13return\r\x05"  # the end of the line that the search finds
+KEYS = "# y n 1 2 3 a b yes no q <go on> "  # what a prompt would take for an answer
 
 # Emacs opens /dev/tty, which only the terminal of its session is.
 ON_ITS_TERMINAL = """
@@ -54,10 +59,11 @@ class Client:
     """An LSP client of Emacs: its page, and how the probes reach it.
 
     `settings` gives the server its settings, `attached` says whether it runs, `process` is its process, `send` runs a
-    command with the variables `id`, `command` and `argument`.
+    command with the variables `id`, `command` and `argument`; `code_action` is the command that offers code actions.
     """
 
     heading: str
+    code_action: str
     settings: str
     attached: str
     process: str
@@ -66,6 +72,7 @@ class Client:
 
 EGLOT = Client(
     heading="eglot",
+    code_action="eglot-code-actions",
     settings="""
     (setf (alist-get 'python-mode eglot-server-programs)
           `("dsh-lsp" "serve" :initializationOptions (:model (:baseUrl ,(getenv "TEST_MODEL_URL")))))
@@ -83,6 +90,7 @@ EGLOT = Client(
 
 LSP_MODE = Client(
     heading="lsp-mode",
+    code_action="lsp-execute-code-action",
     settings="""
     (setf (lsp--client-initialization-options (gethash 'dsh lsp-clients))
           `(:model (:baseUrl ,(getenv "TEST_MODEL_URL"))))
@@ -256,11 +264,10 @@ class Emacs:
 class EmacsDesk(EditorDesk):
     """A user at work in Emacs."""
 
-    client: ClassVar[Client] = EGLOT
-
-    def __init__(self, emacs: Emacs, model: FakeModelServer, root: Path) -> None:
+    def __init__(self, emacs: Emacs, client: Client, model: FakeModelServer, root: Path) -> None:
         super().__init__(model, root)
         self.emacs = emacs
+        self.client = client
         self._requests = 0
 
     @classmethod
@@ -290,8 +297,7 @@ class EmacsDesk(EditorDesk):
             try:
                 wait_for(lambda: emacs.value(client.attached), "the server is attached")
                 emacs.servers = [emacs.value(f"(process-id {client.process})")]
-                desk = cls(emacs, model, root)
-                desk.client = client
+                desk = cls(emacs, client, model, root)
                 yield desk
                 desk.check_that_nothing_went_wrong()
             finally:
@@ -316,6 +322,22 @@ class EmacsDesk(EditorDesk):
             f" {self.client.send} t)"
         )
         return self._requests
+
+    def open_review(self, reply: Reply = MEND, hunks: int = 1) -> None:
+        """Have the model propose something, and wait until it waits for its review."""
+        self.model.script(reply, DONE)
+        self.run("dsh.followup", text="Mend it.")
+        self.wait_for_review(hunks)
+
+    def act(self, title: str) -> None:
+        """Choose a code action at the cursor by its title."""
+        self.emacs.run_command(self.client.code_action, title)
+
+    def go_to_hunk(self) -> None:
+        """Put the cursor where the edit of the story waits."""
+        self.emacs.keys(TO_HUNK)
+        at_return = '(save-excursion (goto-char (window-point)) (looking-back "return.*" (line-beginning-position)))'
+        wait_for(lambda: self.emacs.value(at_return), "the cursor is there")
 
     def answer(self, request: int) -> dict[str, Any]:
         """Wait for a command's answer: its `result`, or the `failure`."""

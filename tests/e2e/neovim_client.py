@@ -165,7 +165,7 @@ class ClientDesk(Desk):
 def _is_server(pid: int) -> bool:
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123 - no file of a folder
-            return b"dsh_lsp" in file.read()
+            return b"dsh-lsp" in file.read()
     except OSError:
         return False
 

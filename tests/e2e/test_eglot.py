@@ -10,14 +10,11 @@ from typing import Any
 import pytest
 
 from tests.e2e.desk import wait_for
-from tests.e2e.emacs import EGLOT, EmacsDesk
+from tests.e2e.emacs import EGLOT, END, KEYS, START, TO_HUNK, EmacsDesk
 from tests.e2e.story import ACCEPT, CALC, DONE, MEND, MENDED, OTHER, REJECT, edits, held_after, uneven
 from tests.support.model_server import Reply, answer
 
-START, END = "\x1b<", "\x1b>"
-TO_HUNK = f"{START}\x13return\r\x05"  # the end of the line that the search finds
 SAVE, UNDO = "\x18\x13", "\x1f"
-KEYS = "# y n 1 2 3 a b yes no q <go on> "
 TELLS_S = 0.5  # the pause after which eglot tells of what was typed
 
 
@@ -27,26 +24,10 @@ def desk(tmp_path: Path) -> Iterator[EmacsDesk]:
         yield desk
 
 
-def open_review(desk: EmacsDesk, reply: Reply = MEND, hunks: int = 1) -> None:
-    desk.model.script(reply, DONE)
-    desk.run("dsh.followup", text="Mend it.")
-    desk.wait_for_review(hunks)
-
-
-def act(desk: EmacsDesk, title: str) -> None:
-    """Choose a code action at the cursor by its title."""
-    desk.emacs.run_command("eglot-code-actions", title)
-
-
 def arguments_of_actions(desk: EmacsDesk) -> list[dict[str, Any]]:
     """The arguments of the commands of all code actions at the cursor."""
     form = "(vconcat (mapcar (lambda (a) (aref (plist-get (plist-get a :command) :arguments) 0)) "
     return list(desk.emacs.value(f"{form} (eglot-code-actions (point) (point))))"))
-
-
-def go_to_hunk(desk: EmacsDesk) -> None:
-    desk.emacs.keys(TO_HUNK)
-    wait_for(lambda: desk.emacs.value("(line-number-at-pos (window-point))") == 2, "the cursor is there")
 
 
 def visit(desk: EmacsDesk, name: str) -> None:
@@ -88,8 +69,8 @@ def test_the_model_reads_unsaved_text_and_an_accepted_edit_joins_it(desk: EmacsD
     assert "7\t# not saved yet" in desk.tool_result(2)
     assert "the editor holds unsaved changes" in desk.tool_result(2)
     desk.wait_for_review()
-    go_to_hunk(desk)
-    act(desk, ACCEPT)
+    desk.go_to_hunk()
+    desk.act(ACCEPT)
     result = desk.tool_result(3)
     assert "calc.py: the edit was accepted and is in the document, line 2" in result
     assert "not saved: the document also holds the user's unsaved text" in result
@@ -100,9 +81,9 @@ def test_the_model_reads_unsaved_text_and_an_accepted_edit_joins_it(desk: EmacsD
 
 def test_a_code_action_explains_the_line_and_the_echo_area_has_the_answer(desk: EmacsDesk) -> None:
     desk.model.script(answer("It subtracts.\n\nAt length."))
-    go_to_hunk(desk)
+    desk.go_to_hunk()
     desk.emacs.keys("\x01")  # the start of the line
-    act(desk, "DSH: Explain this")
+    desk.act("DSH: Explain this")
     assert "From calc.py, lines 2-2:\n```\n    return a - b\n" in desk.sent_messages(1)[-1]["content"]
     wait_for(lambda: "DSH: It subtracts." in desk.emacs.messages(), "the answer is told")
 
@@ -110,7 +91,7 @@ def test_a_code_action_explains_the_line_and_the_echo_area_has_the_answer(desk: 
 def test_the_conversation_lies_where_the_user_is_told(desk: EmacsDesk) -> None:
     desk.model.script(answer("It subtracts."))
     desk.run("dsh.followup", text="Why?", wait=True)
-    act(desk, "DSH: Show the conversation")
+    desk.act("DSH: Show the conversation")
     told = re.compile(r"it is in (.*\.md)$", re.MULTILINE)
     [path] = wait_for(lambda: told.findall(desk.emacs.messages()), "the user is told")
     assert "It subtracts." in Path(path).read_text()
@@ -129,7 +110,7 @@ def test_without_a_key_the_variable_is_named_and_the_server_lives_on(tmp_path: P
 
 def test_what_waits_is_a_diagnostic_of_flymake_until_it_is_decided(desk: EmacsDesk) -> None:
     shown = "(vconcat (mapcar #'flymake-diagnostic-text (flymake-diagnostics)))"
-    open_review(desk)
+    desk.open_review()
     [text] = wait_for(lambda: desk.emacs.value(shown), "the hunk is shown")
     assert "-     return a - b\n+     return a + b" in text
     desk.run("dsh.review.reject", hunks="all")
@@ -152,8 +133,8 @@ def test_a_review_takes_no_key_from_a_user_who_types_and_no_key_decides_it(desk:
     wait_for(lambda: emacs.text() == typed + CALC, "every key is in the buffer")
     assert len(desk.model.requests) == 1
     assert emacs.prompts() == []
-    go_to_hunk(desk)
-    act(desk, ACCEPT)
+    desk.go_to_hunk()
+    desk.act(ACCEPT)
     assert "accepted and is in the document, line 2" in desk.tool_result(2)
     assert emacs.text() == typed + MENDED
     assert desk.on_disk("calc.py") == CALC
@@ -161,7 +142,7 @@ def test_a_review_takes_no_key_from_a_user_who_types_and_no_key_decides_it(desk:
 
 def test_an_edit_of_a_saved_buffer_leaves_it_unsaved_is_told_and_is_one_step_of_undo(desk: EmacsDesk) -> None:
     emacs = desk.emacs
-    open_review(desk)
+    desk.open_review()
     emacs.run_command("dsh-accept-all")
     assert "not saved: the user's editor does not let the agent save" in desk.tool_result(2)
     assert emacs.text() == MENDED
@@ -173,9 +154,9 @@ def test_an_edit_of_a_saved_buffer_leaves_it_unsaved_is_told_and_is_one_step_of_
 
 
 def test_a_rejected_edit_leaves_the_buffer_as_it_was(desk: EmacsDesk) -> None:
-    open_review(desk)
-    go_to_hunk(desk)
-    act(desk, REJECT)
+    desk.open_review()
+    desk.go_to_hunk()
+    desk.act(REJECT)
     assert "calc.py: the user rejected the edit; the document is unchanged." in desk.tool_result(2)
     assert desk.emacs.text() == CALC
     assert not desk.emacs.modified
@@ -183,10 +164,10 @@ def test_a_rejected_edit_leaves_the_buffer_as_it_was(desk: EmacsDesk) -> None:
 
 def test_of_two_hunks_the_accepted_one_lands_and_the_model_reads_of_both(desk: EmacsDesk) -> None:
     both = MENDED.replace("a + a", "2 * a")
-    open_review(desk, answer("", calls=[("write_file", {"path": "calc.py", "content": both})]), 2)
+    desk.open_review(answer("", calls=[("write_file", {"path": "calc.py", "content": both})]), 2)
     first, second = desk.pending()
-    go_to_hunk(desk)
-    act(desk, ACCEPT)
+    desk.go_to_hunk()
+    desk.act(ACCEPT)
     wait_for(lambda: desk.emacs.text() == MENDED, "the first one has landed")
     desk.run("dsh.review.reject", hunks=[second["id"]], comment="Leave double alone.")
     result = desk.tool_result(2)
@@ -198,7 +179,7 @@ def test_of_two_hunks_the_accepted_one_lands_and_the_model_reads_of_both(desk: E
 
 
 def test_other_text_that_the_user_gives_is_what_lands_and_what_the_model_reads(desk: EmacsDesk) -> None:
-    open_review(desk)
+    desk.open_review()
     [hunk] = desk.pending()
     desk.run("dsh.review.accept", hunks=[hunk["id"]], edited={hunk["id"]: "    return sum((a, b))"})
     assert "return sum((a, b))" in desk.tool_result(2)
@@ -206,8 +187,8 @@ def test_other_text_that_the_user_gives_is_what_lands_and_what_the_model_reads(d
 
 
 def test_lines_that_the_user_changed_meanwhile_are_a_conflict_and_stay_theirs(desk: EmacsDesk) -> None:
-    open_review(desk)
-    go_to_hunk(desk)
+    desk.open_review()
+    desk.go_to_hunk()
     desk.emacs.type("  # mine", pause_s=uneven)
     result = desk.tool_result(2)
     assert "calc.py: these lines were changed meanwhile; the edit was not applied." in result
@@ -224,7 +205,7 @@ def test_edits_of_several_files_land_each_where_it_belongs(desk: EmacsDesk) -> N
     (desk.root / "closed.py").write_text("z = 1\n")
     visit(desk, "other.py")
     changes = [("calc.py", "a - b", "a + b"), ("other.py", "y = 2", "y = 3"), ("closed.py", "z = 1", "z = 9")]
-    open_review(desk, edits(*changes), 3)
+    desk.open_review(edits(*changes), 3)
     assert desk.on_disk("closed.py") == "z = 1\n"
     emacs.run_command("dsh-accept-all")
     results = [message["content"] for message in desk.sent_messages(2) if message["role"] == "tool"]
@@ -255,7 +236,7 @@ def test_a_file_with_the_line_ends_of_dos_is_saved_until_its_user_types_and_keep
 def test_a_buffer_that_is_killed_while_its_edit_waits_leaves_the_edit_to_the_file(desk: EmacsDesk) -> None:
     emacs = desk.emacs
     visit(desk, "other.py")
-    open_review(desk)
+    desk.open_review()
     emacs.value('(kill-buffer "calc.py")')
     emacs.run_command("dsh-accept-all")
     assert "calc.py: the edit was accepted" in desk.tool_result(2)
@@ -265,7 +246,7 @@ def test_a_buffer_that_is_killed_while_its_edit_waits_leaves_the_edit_to_the_fil
 
 def test_a_new_file_exists_only_after_its_acceptance(desk: EmacsDesk) -> None:
     files = desk.emacs.files()
-    open_review(desk, answer("", calls=[("write_file", {"path": "pkg/new.py", "content": "NEW = True\n"})]))
+    desk.open_review(answer("", calls=[("write_file", {"path": "pkg/new.py", "content": "NEW = True\n"})]))
     assert not (desk.root / "pkg").exists()
     desk.emacs.run_command("dsh-accept-all")
     assert "pkg/new.py: the edit was accepted" in desk.tool_result(2)
@@ -311,7 +292,7 @@ def test_an_edit_that_emacs_asks_about_and_the_user_declines_waits_again(tmp_pat
     asks = "(setq eglot-confirm-server-initiated-edits 'confirm)"
     with EmacsDesk.set_up(tmp_path, {"calc.py": CALC}, client=EGLOT, more=asks) as desk:
         emacs = desk.emacs
-        open_review(desk)
+        desk.open_review()
         desk.run("dsh.review.accept", hunks="all")
         wait_for(lambda: "Proceed?" in (emacs.prompt or ""), "Emacs asks")
         emacs.keys("n")
@@ -351,7 +332,7 @@ def test_a_cancelled_turn_ends_at_once_keys_falling_and_the_next_one_works(desk:
 
 
 def test_cancelling_takes_a_waiting_review_away(desk: EmacsDesk) -> None:
-    open_review(desk)
+    desk.open_review()
     [hunk] = desk.pending()
     desk.emacs.run_command("dsh-cancel")
     wait_for(lambda: at_rest(desk), "the turn is over")
@@ -384,7 +365,7 @@ def test_keys_that_fall_while_an_approval_waits_decide_nothing_and_a_code_action
     wait_for(lambda: emacs.text() == typed + CALC, "every key is in the buffer")
     assert emacs.prompts() == []
     assert desk.run("dsh.status")["waitingFor"] == "approval"
-    act(desk, f"DSH: Allow once: read_file, read {outside}")
+    desk.act(f"DSH: Allow once: read_file, read {outside}")
     assert "far away" in desk.tool_result(2)
 
 

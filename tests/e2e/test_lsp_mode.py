@@ -8,13 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.desk import wait_for
-from tests.e2e.emacs import LSP_MODE, EmacsDesk
-from tests.e2e.story import ACCEPT, CALC, DONE, MEND, MENDED, OTHER, REJECT, edits, held_after, uneven
-from tests.support.model_server import Reply, answer
+from tests.e2e.emacs import END, KEYS, LSP_MODE, START, TO_HUNK, EmacsDesk
+from tests.e2e.story import ACCEPT, CALC, DONE, MENDED, OTHER, REJECT, edits, held_after, uneven
+from tests.support.model_server import answer
 
-START, END = "\x1b<", "\x1b>"
-TO_HUNK = f"{START}\x13return\r\x05"  # the end of the line that the search finds
-KEYS = "# y n 1 2 3 a b yes no q <go on> "
 LENSES = """
 (vconcat (mapcar (lambda (overlay) (substring-no-properties (or (overlay-get overlay 'after-string) "")))
                  (overlays-in (point-min) (point-max))))
@@ -25,22 +22,6 @@ LENSES = """
 def desk(tmp_path: Path) -> Iterator[EmacsDesk]:
     with EmacsDesk.set_up(tmp_path, {"calc.py": CALC, "other.py": OTHER}, client=LSP_MODE) as desk:
         yield desk
-
-
-def open_review(desk: EmacsDesk, reply: Reply = MEND, hunks: int = 1) -> None:
-    desk.model.script(reply, DONE)
-    desk.run("dsh.followup", text="Mend it.")
-    desk.wait_for_review(hunks)
-
-
-def act(desk: EmacsDesk, title: str) -> None:
-    """Choose a code action at the cursor by its title."""
-    desk.emacs.run_command("lsp-execute-code-action", title)
-
-
-def go_to_hunk(desk: EmacsDesk) -> None:
-    desk.emacs.keys(TO_HUNK)
-    wait_for(lambda: "return" in desk.emacs.value("(thing-at-point 'line)"), "the cursor is there")
 
 
 def test_a_question_is_asked_in_the_minibuffer_and_its_answer_comes_beside_the_text(desk: EmacsDesk) -> None:
@@ -63,12 +44,12 @@ def test_a_question_is_asked_in_the_minibuffer_and_its_answer_comes_beside_the_t
 
 def test_a_code_action_explains_the_region_and_no_count_of_actions_follows_the_cursor(desk: EmacsDesk) -> None:
     desk.model.script(answer("It subtracts."))
-    go_to_hunk(desk)
+    desk.go_to_hunk()
     desk.emacs.value("(lsp-modeline--check-code-actions)")
     desk.run("dsh.status")  # what was asked before is answered by now
     assert not desk.emacs.value("lsp-modeline--code-actions-string")
     desk.emacs.keys(f"{START}\x0e\x00\x0e")  # the second line is the region
-    act(desk, "DSH: Explain this")
+    desk.act("DSH: Explain this")
     assert "From calc.py, lines 2-2:\n```\n    return a - b\n" in desk.sent_messages(1)[-1]["content"]
     wait_for(lambda: "DSH: It subtracts." in desk.emacs.messages(), "the answer is told")
 
@@ -76,13 +57,13 @@ def test_a_code_action_explains_the_region_and_no_count_of_actions_follows_the_c
 def test_what_waits_is_shown_and_a_code_action_lands_it_beside_unsaved_text(desk: EmacsDesk) -> None:
     emacs = desk.emacs
     emacs.keys(f"{END}# not saved yet")
-    open_review(desk)
+    desk.open_review()
     shown = "(vconcat (mapcar #'flymake-diagnostic-text (flymake-diagnostics)))"
     wait_for(lambda: "+     return a + b" in str(emacs.value(shown)), "the hunk is a diagnostic")
     wait_for(lambda: "DSH: Accept" in str(emacs.value(LENSES)), "the hunk has lenses")
     assert emacs.prompts() == []
-    go_to_hunk(desk)
-    act(desk, ACCEPT)
+    desk.go_to_hunk()
+    desk.act(ACCEPT)
     result = desk.tool_result(2)
     assert "calc.py: the edit was accepted and is in the document, line 2" in result
     assert "not saved: the document also holds the user's unsaved text" in result
@@ -92,9 +73,9 @@ def test_what_waits_is_shown_and_a_code_action_lands_it_beside_unsaved_text(desk
 
 
 def test_a_rejected_edit_leaves_the_buffer_as_it_was(desk: EmacsDesk) -> None:
-    open_review(desk)
-    go_to_hunk(desk)
-    act(desk, REJECT)
+    desk.open_review()
+    desk.go_to_hunk()
+    desk.act(REJECT)
     assert "calc.py: the user rejected the edit; the document is unchanged." in desk.tool_result(2)
     assert desk.emacs.text() == CALC
     assert not desk.emacs.modified
@@ -130,7 +111,7 @@ def test_a_file_that_is_not_open_is_written_and_a_new_one_made_after_acceptance(
     files = desk.emacs.files()
     write = ("write_file", {"path": "pkg/new.py", "content": "NEW = True\n"})
     edit = ("edit_file", {"path": "other.py", "old_text": "y = 2", "new_text": "y = 3"})
-    open_review(desk, answer("", calls=[write, edit]), 2)
+    desk.open_review(answer("", calls=[write, edit]), 2)
     assert not (desk.root / "pkg").exists()
     assert desk.on_disk("other.py") == OTHER
     desk.emacs.run_command("dsh-accept-all")
@@ -142,7 +123,7 @@ def test_a_file_that_is_not_open_is_written_and_a_new_one_made_after_acceptance(
 
 
 def test_cancelling_takes_a_waiting_review_away(desk: EmacsDesk) -> None:
-    open_review(desk)
+    desk.open_review()
     desk.emacs.run_command("dsh-cancel")
     wait_for(lambda: desk.run("dsh.status")["state"] == "idle", "the turn is over")
     assert desk.pending() == []

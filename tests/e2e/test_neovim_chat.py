@@ -169,7 +169,8 @@ def test_the_winbar_and_the_status_line_say_how_it_stands(desk: ClientDesk) -> N
     desk.wait_for_screen("○ dsh")
     desk.run("dsh.session.rename", session=desk.announced("DshTurnEnd")[0]["session"], title="100% slow")
     desk.wait_for_screen("○ 100% slow")
-    assert desk.status()["context"] == 0
+    assert (desk.status()["context"], desk.status()["tokens"]) == (0, "15/1M")
+    assert neovim.lua("return require('dsh').statusline()").endswith("· 15/1M")
 
 
 def test_a_mistyped_subcommand_is_told_with_the_one_that_is_meant(desk: ClientDesk) -> None:

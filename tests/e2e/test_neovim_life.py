@@ -22,7 +22,7 @@ def desk(tmp_path: Path) -> Iterator[ClientDesk]:
 
 
 def session_id(desk: ClientDesk) -> str:
-    return str(desk.neovim.lua("return require('dsh.client').state.session"))
+    return str(desk.neovim.lua("return require('dsh.feed').state.session"))
 
 
 # -- a server that dies
@@ -159,6 +159,18 @@ def test_what_a_failed_turn_owes_is_run_again(desk: ClientDesk) -> None:
     desk.wait_for_chat("Now it works.")
     desk.dsh("retry")
     wait_for(lambda: "dsh: " in desk.neovim.messages(), "it is told that nothing is owed")
+
+
+def test_a_wait_for_the_next_try_is_shown_and_can_be_ended(desk: ClientDesk) -> None:
+    busy = refusal(503, {"error": {"message": "too busy"}}, headers={"Retry-After": "50"})
+    desk.model.script(busy, answer("Now it works."))
+    desk.dsh("ask One.")
+    desk.wait_for_chat("try 1 of 5 in 50 s · :Dsh retry tries now")
+    desk.wait_for_screen("the next try")
+    desk.dsh("retry")
+    chat = desk.wait_for_chat("Now it works.")
+    assert "tries now" not in chat
+    assert desk.wait_for_turns(1) == "completed"
 
 
 def test_the_mode_is_chosen_and_shown(desk: ClientDesk) -> None:

@@ -18,13 +18,13 @@ from tests.transcripts.views import shown
 from tests.unit.session.test_view import values
 
 FOLD = """
-local session = require('dsh.session')
+local session, views = require('dsh.session'), require('dsh.view')
 local values, stops = vim.json.decode((...), { luanil = { object = true } }), select(2, ...)
-local view, found = session.new(), {}
+local view, found = views.new(), {}
 for number, value in ipairs(values) do
   session.add(view, value)
   if vim.list_contains(stops, number) then
-    table.insert(found, { state = session.state(view), waitingFor = session.waiting_for(view), view = view })
+    table.insert(found, { state = views.state(view), waitingFor = views.waiting_for(view), view = view })
     found[#found] = vim.json.encode(found[#found])
   end
 end

@@ -320,6 +320,8 @@ async def fake_editor(
         yield editor
         if not editor.gone:
             await asyncio.wait_for(editor.client.shutdown_session(), WAIT_S)
+        told = (editor.events, editor.progress, editor.statuses, editor.messages, editor.diagnostics)
+        assert not key or key not in repr(told), "the key reached the editor"
     except BaseException:
         if editor.client._server.returncode is None:
             editor.client._server.kill()

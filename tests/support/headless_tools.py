@@ -16,6 +16,7 @@ from dsh_lsp.agent.driver import Agent
 from dsh_lsp.agent.hooks import AgentHooks
 from dsh_lsp.agent.modes import Modes
 from dsh_lsp.agent.prompt import Section, SystemPrompt
+from dsh_lsp.agent.snapshot import RuntimeContext
 from dsh_lsp.decisions import Effect, Mode
 from dsh_lsp.llm.adapter import Llm
 from dsh_lsp.llm.scripted import Reply, ScriptedReply, call
@@ -163,6 +164,7 @@ async def with_plugins(
             CommandRules: CommandRules(Path("/w"), ShellSettings()),
             Llm: h.llm,
             Modes: modes,
+            RuntimeContext: h.agent.context,
             SessionLog: h.log,
             Spills: Spills(outputs),
             SystemPrompt: prompt,

@@ -116,7 +116,7 @@ def make_bench(
         log = SessionLog(SessionHeader(id="s1", created_at=0, cwd=str(root)), clock=lambda: 0)
         log.append(TurnStart(turn=1))
     ids = count(len(log))
-    offers = ClientOffers(review=False, save=True) if manners.saves else None
+    offers = ClientOffers(review=manners.reviews, save=True) if manners.saves else None
     bench: Bench
     reviews = Reviews(
         log=log,

@@ -78,12 +78,15 @@ class Manners:
     stale: Literal["no", "yes", "error", "null"] = "no"
     answers: Literal["yes", "null", "error", "silence"] = "yes"
     lies: int = 0
+    refuses: bool = False  # says no to everything
     first_version: int = 1
     unchecked_zero: bool = False  # an edit of version 0 is applied to whatever there is
     edit_by_edit: bool = False  # each text edit is a change and a didChange of its own
     whole_text: bool = False  # a didChange holds the whole text
     operations: Literal["does", "ignores"] = "does"  # renames and deletions; some say yes to them and do nothing
     saves: bool = False  # offers `dsh/save`
+    reviews: bool = False  # is a client of ours, which makes edits of files that are not open, too
+    opens: Literal["and tells", "silently"] = "and tells"  # what it does with those
     encoding: Literal["utf-8", "utf-16", "utf-32"] = "utf-16"
     link: float = 0.002  # how long a message is on its way
 
@@ -204,6 +207,8 @@ class SimulatedEditor:
             saved = [uri for uri in params["uris"] if self.save(uri)]
             await asyncio.sleep(self.manners.link)
             return {"saved": saved}
+        if method == "dsh/review":
+            return {"shown": True}
         assert method == "workspace/applyEdit", method
         reply: asyncio.Future[Any] = loop.create_future()
         self._inbox.append((params, reply))
@@ -251,12 +256,17 @@ class SimulatedEditor:
                 self._operate(change)
             return "yes", None
         uri, version = change["textDocument"]["uri"], change["textDocument"]["version"]
+        if version is None and uri not in self.buffers:
+            self.open(Path(uri.removeprefix("file://")))
+            version = self.buffers[uri].version
         buffer = self.buffers.get(uri)
         if buffer is None:
             return "no", None
         overtaken = version != buffer.version
         if overtaken and not (self.manners.unchecked_zero and version == 0):
             return self.manners.stale, None
+        if self.manners.refuses:
+            return "no", None
         if self._lies:
             self._lies -= 1
             return "yes", None
@@ -404,7 +414,8 @@ class SimulatedEditor:
         self.on_disk[uri] = state
         version = self.manners.first_version
         self.buffers[uri] = Buffer(uri, path, state, version, {version: state})
-        self._post(lambda: self._opened(uri, version, state))
+        if self.manners.opens == "and tells":
+            self._post(lambda: self._opened(uri, version, state))
 
     def _opened(self, uri: str, version: int, state: State) -> None:
         self.mirrored[uri] = state

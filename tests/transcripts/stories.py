@@ -16,11 +16,10 @@ Told = list[dict[str, Any]]
 Story = Callable[[Path, FakeModelServer], Awaitable[Told]]
 
 
-def editor_at(root: Path, model: FakeModelServer) -> AbstractAsyncContextManager[FakeEditor]:
-    """An editor with a client of ours."""
-    return fake_editor(
-        root, model_url=model.url, dsh={"review": True, "approve": True}, client_name="a client of ours"
-    )
+def editor_at(root: Path, model: FakeModelServer, **options: Any) -> AbstractAsyncContextManager[FakeEditor]:
+    """An editor with a client of ours; `options` are settings besides its own."""
+    offers = {"review": True, "approve": True, "ask": True}
+    return fake_editor(root, model_url=model.url, dsh=offers, client_name="a client of ours", options=options)
 
 
 def edit(old: str, new: str) -> tuple[str, dict[str, Any]]:
@@ -36,7 +35,13 @@ def held(reply: Reply, packets: int) -> tuple[Reply, Gate]:
 
 async def conversation(root: Path, model: FakeModelServer) -> Told:
     """Thinking, tools side by side, unicode, a title, two turns."""
-    reads = [("read_file", {"path": "calc.py"}), ("list_files", {}), ("read_file", {"path": "missing.py"})]
+    todo = {"items": [{"text": "Look at add", "status": "in_progress"}, {"text": "Tell"}]}
+    reads = [
+        ("read_file", {"path": "calc.py"}),
+        ("list_files", {}),
+        ("read_file", {"path": "missing.py"}),
+        ("todo", todo),
+    ]
     model.script(
         answer("I look at *it* first. 🐍", reasoning="Two functions,\n\nperhaps three.", calls=reads),
         answer("`add` subtracts.\n\n```python\nreturn a + b\n```\n", usage=(20, 7)),
@@ -57,10 +62,27 @@ async def failure(root: Path, model: FakeModelServer) -> Told:
         answer("Torn in the middle of a sentence.").torn_after(4),
         answer("Now whole."),
     )
-    async with editor_at(root, model) as editor:
+    async with editor_at(root, model, retry={"maxRetries": 0}) as editor:
         await editor.command("dsh.followup", {"text": "Are you there?"})
         await editor.event("turn/end", 1)
         await editor.command("dsh.retry")
+        await editor.event("turn/end", 2)
+        return list(editor.events)
+
+
+async def retries(root: Path, model: FakeModelServer) -> Told:
+    """A model that is tried again: after a refusal, after a stream that tore, and in vain: the wait is cancelled."""
+    model.script(
+        refusal(503, {"error": {"message": "too busy"}}),
+        answer("Torn in the middle of a sentence.", reasoning="Hm.").torn_after(6),
+        answer("Now whole."),
+        refusal(503, {"error": {"message": "too busy"}}, headers={"Retry-After": "40"}),
+    )
+    async with editor_at(root, model, retry={"firstSeconds": 0.05, "jitter": 0}) as editor:
+        await editor.command("dsh.followup", {"text": "Are you there?", "wait": True})
+        await editor.command("dsh.followup", {"text": "Still?"})
+        await editor.event("llm/retry", 3)
+        await editor.command("dsh.cancel")
         await editor.event("turn/end", 2)
         return list(editor.events)
 
@@ -231,6 +253,7 @@ async def upkeep(root: Path, model: FakeModelServer) -> Told:
 STORIES: dict[str, Story] = {
     "conversation": conversation,
     "failure": failure,
+    "retries": retries,
     "interruption": interruption,
     "review": review,
     "cancelled-review": cancelled_review,

@@ -7,6 +7,7 @@ from pydantic import Field
 from dsh_lsp.decisions import Effect
 from dsh_lsp.tools.tool import Card, Execution, Mode, Tool, ToolArgs, ToolOutput
 from dsh_lsp.workspace.edits import FileDelete
+from dsh_lsp.workspace.knowledge import gone_meta
 from dsh_lsp.workspace.port import Workspace
 from dsh_lsp.workspace.report import describe_outcomes, is_failure
 
@@ -36,7 +37,8 @@ A copy is kept, so that they can have it back.
         outcomes = await self._workspace.propose(
             [FileDelete(path=args.path)], execution.approved, signal=execution.signal
         )
-        return ToolOutput(text=describe_outcomes(outcomes), is_error=is_failure(outcomes))
+        meta = gone_meta(args.path, outcomes)
+        return ToolOutput(text=describe_outcomes(outcomes), meta=meta, is_error=is_failure(outcomes))
 
     def effects(self, args: DeleteFileArgs) -> list[Effect]:
         """It edits one file."""

@@ -7,6 +7,7 @@ from pydantic import Field
 from dsh_lsp.decisions import Effect
 from dsh_lsp.tools.tool import Card, Execution, Mode, Tool, ToolArgs, ToolOutput
 from dsh_lsp.workspace.edits import FileRename
+from dsh_lsp.workspace.knowledge import gone_meta
 from dsh_lsp.workspace.port import Workspace
 from dsh_lsp.workspace.report import describe_outcomes, is_failure
 
@@ -38,7 +39,8 @@ tells what they decided.
         outcomes = await self._workspace.propose(
             [FileRename(path=args.path, new_path=args.new_path)], execution.approved, signal=execution.signal
         )
-        return ToolOutput(text=describe_outcomes(outcomes), is_error=is_failure(outcomes))
+        meta = gone_meta(args.path, outcomes, new_path=args.new_path)
+        return ToolOutput(text=describe_outcomes(outcomes), meta=meta, is_error=is_failure(outcomes))
 
     def effects(self, args: MoveFileArgs) -> list[Effect]:
         """It edits both paths."""

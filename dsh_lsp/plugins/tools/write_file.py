@@ -57,9 +57,10 @@ text before it is written; the result tells what they decided.
             content = with_line_ending(content, base.rope.line_ending)
         edit = FileEdit(path=base.path if base else args.path, base=base, new=Rope.of(content))
         outcomes = await self._workspace.propose([edit], execution.approved, signal=execution.signal)
-        return ToolOutput(
-            text=describe_outcomes(outcomes), meta=edit_meta([edit], outcomes), is_error=is_failure(outcomes)
-        )
+        meta = edit_meta([edit], outcomes)
+        for file in meta["files"]:
+            file.pop("before", None)  # whatever stood there: the model knows the whole text now
+        return ToolOutput(text=describe_outcomes(outcomes), meta=meta, is_error=is_failure(outcomes))
 
     def effects(self, args: WriteFileArgs) -> list[Effect]:
         """It edits one file."""

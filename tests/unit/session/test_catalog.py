@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from dsh_lsp.errors import SessionError
-from dsh_lsp.events import SessionTitle, TurnStart
+from dsh_lsp.events import TurnStart
 from dsh_lsp.messages import PluginSource, TextBlock, UserMessage, UserSource
+from dsh_lsp.notes import SessionTitle
 from dsh_lsp.session.catalog import Catalog
 from dsh_lsp.session.log import SessionHeader, SessionLog
 from dsh_lsp.session.summary import MAX_TITLE_CHARS, Summary, SummaryFold, title_of

@@ -3,7 +3,7 @@
 ---Rules: a change costs what changed, however long the conversation is; a window follows the stream only while its
 ---cursor is on the last line, and no other cursor moves; what is not shown in a window is not drawn.
 
-local client = require('dsh.client')
+local feed = require('dsh.feed')
 local code = require('dsh.code')
 local render = require('dsh.render')
 
@@ -224,7 +224,7 @@ end
 
 local function hint()
   if #blocks == 0 and #view.live == 0 then
-    local text = client.state.ended and 'The server has ended. R starts it again.' or 'Ask below, or :Dsh ask.'
+    local text = feed.state.ended and 'The server has ended. R starts it again.' or 'Ask below, or :Dsh ask.'
     vim.api.nvim_buf_set_extmark(bufnr, ns, 0, 0, { virt_text = { { text, 'DshMuted' } }, virt_text_pos = 'overlay' })
   end
 end
@@ -244,7 +244,7 @@ function M.draw()
     return
   end
   local follow = followers()
-  local current = client.view()
+  local current = feed.view()
   if current ~= view then
     reset(current)
     follow = vim.fn.win_findbuf(bufnr)
@@ -269,10 +269,12 @@ local function draw_soon()
   end
 end
 
--- What the user does in it --------------------------------------------------------------------------------------
+-- Reading in it -------------------------------------------------------------------------------------------------
 
 ---The block at a row, from 0, and the row within it.
-local function block_at(row)
+---@param row integer
+---@return dsh.Placed?, integer?
+function M.block_at(row)
   local first = 0
   for _, block in ipairs(blocks) do
     if row < first + height(block) then
@@ -282,128 +284,36 @@ local function block_at(row)
   end
 end
 
----@param how 'toggle'|'open'|'close'
-function M.fold(how)
-  local block = block_at(vim.fn.line('.') - 1)
-  if not block or not block.folds then
-    return
-  end
-  local open = unfolded[block.key] or false
-  local wanted = how == 'open' or (how == 'toggle' and not open)
-  if wanted ~= open then
-    unfolded[block.key] = wanted
-    redraw(block.key)
-    vim.fn.cursor(row_of(index[block.key]) + (block.gap and 2 or 1), 1)
-  end
-end
-
----@param open boolean
-function M.fold_all(open)
-  for _, block in ipairs(vim.list_slice(blocks)) do
-    if block.folds and (unfolded[block.key] or false) ~= open then
-      unfolded[block.key] = open
-      redraw(block.key)
-    end
-  end
-end
-
----What the text under the cursor leads to: a file, and a line of it.
-local function link_in_text()
-  local name = vim.fn.expand('<cfile>')
-  local line = vim.api.nvim_get_current_line():match(vim.pesc(name) .. ':(%d+)')
-  local path = vim.startswith(name, '/') and name or vim.fs.joinpath(client.root(), (name:gsub(':%d+$', '')))
-  return name ~= '' and vim.uv.fs_stat(path) and { path = path, line = tonumber(line) } or nil
-end
-
----Go to what is under the cursor; unfold it if it leads nowhere.
-function M.follow()
-  local block, row = block_at(vim.fn.line('.') - 1)
-  local link = block and block.links[row] or link_in_text()
-  if not link then
-    return M.fold('toggle')
-  end
-  local path = link.uri and vim.uri_to_fname(link.uri) or vim.fs.joinpath(client.root(), link.path)
-  if link.path and vim.startswith(link.path, '/') then
-    path = link.path
-  end
-  require('dsh.buffers').open(path, link.line)
-end
-
----Go to the next or the previous thing that the user said.
----@param step 1|-1
-function M.go(step)
-  local here, target = vim.fn.line('.') - 1, nil
-  local row = 0
+---All blocks, each with its first row, from 0, empty lines left out.
+---@return { block: dsh.Placed, row: integer }[]
+function M.blocks()
+  local found, row = {}, 0
   for _, block in ipairs(blocks) do
-    local at = row + (block.gap and 1 or 0)
-    if block.kind == 'user' and (step == 1 and at > here or step == -1 and at < here) then
-      target = at
-      if step == 1 then
-        break
-      end
-    end
+    found[#found + 1] = { block = block, row = row + (block.gap and 1 or 0) }
     row = row + height(block)
   end
-  if target then
-    vim.cmd("normal! m'")
-    vim.api.nvim_win_set_cursor(0, { target + 1, 0 })
+  return found
+end
+
+---Whether a block is unfolded.
+---@param block dsh.Placed
+function M.is_unfolded(block)
+  return unfolded[block.key] or false
+end
+
+---Unfold or fold a block; its first row, from 0.
+---@param block dsh.Placed
+---@param open boolean
+---@return integer
+function M.set_unfolded(block, open)
+  if block.folds and open ~= M.is_unfolded(block) then
+    unfolded[block.key] = open
+    redraw(block.key)
   end
+  return row_of(index[block.key]) + (block.gap and 1 or 0)
 end
 
 -- The buffer ----------------------------------------------------------------------------------------------------
-
-local MAPS = {
-  { { '<CR>', 'gf' }, M.follow, 'go to what is under the cursor' },
-  {
-    { '<Tab>', 'za' },
-    function()
-      M.fold('toggle')
-    end,
-    'unfold or fold',
-  },
-  {
-    { 'zo' },
-    function()
-      M.fold('open')
-    end,
-    'unfold',
-  },
-  {
-    { 'zc' },
-    function()
-      M.fold('close')
-    end,
-    'fold',
-  },
-  {
-    { 'zR' },
-    function()
-      M.fold_all(true)
-    end,
-    'unfold all',
-  },
-  {
-    { 'zM' },
-    function()
-      M.fold_all(false)
-    end,
-    'fold all',
-  },
-  {
-    { ']]' },
-    function()
-      M.go(1)
-    end,
-    'next question',
-  },
-  {
-    { '[[' },
-    function()
-      M.go(-1)
-    end,
-    'previous question',
-  },
-}
 
 ---The conversation's buffer.
 ---@return integer
@@ -419,24 +329,20 @@ function M.buffer()
   vim.bo[bufnr].undolevels = -1
   vim.bo[bufnr].modifiable = false
   vim.bo[bufnr].filetype = 'dsh'
-  for _, map in ipairs(MAPS) do
-    for _, lhs in ipairs(map[1]) do
-      vim.keymap.set('n', lhs, map[2], { buffer = bufnr, desc = 'dsh: ' .. map[3] })
-    end
-  end
+  require('dsh.reader').map(bufnr)
   view = nil
   vim.api.nvim_create_autocmd('BufWinEnter', { buffer = bufnr, callback = draw_soon })
   return bufnr
 end
 
-client.on('event', function(_, ...)
+feed.on('event', function(_, ...)
   for _, changed in pairs({ ... }) do
     dirty[changed] = true
   end
   draw_soon()
 end)
 for _, name in ipairs({ 'session', 'exit', 'start' }) do
-  client.on(name, draw_soon)
+  feed.on(name, draw_soon)
 end
 
 return M

@@ -1,14 +1,13 @@
----Client: the connection to the server: its start and end, its commands, and what it tells.
+---Client: the connection to the server: its start, its end, its commands.
 ---
----Owns: the sessions' views, folded from the event stream, and which session is the current one.
 ---Rules: one server for one Neovim, whatever files it holds; our frames of `$/progress` reach nobody else, and all
 ---others reach whoever had them; a server that ends is told of once, and the next command or key starts it again with
 ---the same session.
 
 local config = require('dsh.config')
+local feed = require('dsh.feed')
 local message = require('dsh.message')
 local protocol = require('dsh.protocol')
-local session = require('dsh.session')
 
 local M = {}
 
@@ -16,121 +15,20 @@ M.NAME = 'dsh_lsp'
 
 local STOP_MS = 3000 -- the server takes at most 2 s for its goodbye
 
----@class dsh.State
----@field client_id integer?
----@field session string? id of the current session
----@field status table? the last `dsh/status` of the current session
----@field views table<string, dsh.View>
----@field seqs table<string, integer> the last event seen of each session
----@field ended string? how the server ended, when nobody asked it to
----@field models table? the last `model/list`
-M.state = { views = {}, seqs = {} }
-
-local state = M.state
-local listeners = {} ---@type table<string, function[]>
 local waiting = nil ---@type (fun(client: vim.lsp.Client))[]? for the server to be ready
+local state = feed.state
 local unanswered = {} ---@type table<fun(failure: table?, result: table?), true> callbacks of commands
 local stopping = false
 local restarting = nil ---@type (fun(client: vim.lsp.Client))[]? who waits for the server to be another one
 local token ---@type string
 local exit = nil ---@type { code: integer, signal: integer }?
 
----Listen to `event` (value, what changed), `status`, `session`, `exit`, `start`; `review`, `approve`, `ask` (params).
----@param name string
----@param listener function
-function M.on(name, listener)
-  listeners[name] = listeners[name] or {}
-  table.insert(listeners[name], listener)
-end
-
-local function emit(name, ...)
-  for _, listener in ipairs(listeners[name] or {}) do
-    listener(...)
-  end
-end
-
----Tell the user's own autocommands, as `User` events with data.
----@param pattern string
----@param data table?
-function M.announce(pattern, data)
-  vim.api.nvim_exec_autocmds('User', { pattern = pattern, data = data, modeline = false })
-end
-
--- What the server tells -----------------------------------------------------------------------------------------
-
----The view of the current session, or of another one.
----@param id string?
----@return dsh.View
-function M.view(id)
-  id = id or state.session
-  if not id then
-    return session.new()
-  end
-  state.views[id] = state.views[id] or session.new()
-  return state.views[id]
-end
-
----Make a session the current one on this side.
----@param id string
-local function set_session(id)
-  if state.session ~= id then
-    state.session, state.status = id, nil
-    emit('session')
-  end
-end
-
-local ANNOUNCED = {
-  ['turn/start'] = 'DshTurnStart',
-  ['turn/end'] = 'DshTurnEnd',
-  ['review/opened'] = 'DshReview',
-  ['edit/landed'] = 'DshLanded',
-}
-
----@param value table one value of the event stream
-local function take(value)
-  local id = value.session
-  if value.seq then
-    if value.seq <= (state.seqs[id] or -1) then
-      return -- told already, before the server was started again
-    end
-    state.seqs[id] = value.seq
-  end
-  if not state.session then
-    set_session(id)
-  end
-  local changed, other = session.add(M.view(id), value)
-  if value.type == 'model/list' then
-    state.models = value.data
-  end
-  if id == state.session then
-    emit('event', value, changed, other)
-    if ANNOUNCED[value.type] then
-      M.announce(ANNOUNCED[value.type], vim.tbl_extend('keep', { session = id }, value.data))
-    end
-  end
-end
-
 local function on_progress(err, params, context)
   if params and params.token == token then
-    take(params.value)
+    feed.take(params.value)
     return
   end
   return vim.lsp.handlers['$/progress'](err, params, context)
-end
-
-local function on_status(_, params)
-  if not state.session then
-    set_session(params.session)
-  elseif state.session ~= params.session then
-    return -- of a session that works on in the background
-  end
-  local before = state.status or {}
-  state.status = params
-  emit('status')
-  M.announce('DshStatus', params)
-  if params.state == 'waiting' and (before.state ~= 'waiting' or before.waitingFor ~= params.waitingFor) then
-    M.announce('DshWaiting', { session = params.session, waitingFor = params.waitingFor })
-  end
 end
 
 local function on_message(_, params)
@@ -141,7 +39,7 @@ end
 
 local function shown(name)
   return function(_, params)
-    emit(name, params)
+    feed.emit(name, params)
     return { shown = true }
   end
 end
@@ -157,7 +55,9 @@ local HANDLERS = {
   ['workspace/applyEdit'] = function(_, params, context)
     return require('dsh.edit').apply(params, encoding_of(context))
   end,
-  [protocol.STATUS] = on_status,
+  [protocol.STATUS] = function(_, params)
+    feed.take_status(params)
+  end,
   [protocol.REVIEW] = shown('review'),
   [protocol.APPROVE] = shown('approve'),
   [protocol.ASK] = shown('ask'),
@@ -206,9 +106,9 @@ local function on_exit(code, signal)
     if not asked then
       state.ended = signal ~= 0 and ('signal %d'):format(signal) or ('exit code %d'):format(code)
       message.error(('the server has ended (%s); :Dsh restart goes on with the session'):format(state.ended))
-      M.announce('DshExit', { code = code, signal = signal })
+      feed.announce('DshExit', { code = code, signal = signal })
     end
-    emit('exit')
+    feed.emit('exit')
     local callbacks = restarting or {}
     restarting = nil
     for _, callback in ipairs(callbacks) do
@@ -294,7 +194,7 @@ function M.resume(client)
   local function ready()
     local callbacks = waiting or {}
     waiting = nil
-    emit('start')
+    feed.emit('start')
     for _, callback in ipairs(callbacks) do
       callback(client)
     end
@@ -307,20 +207,10 @@ function M.resume(client)
     if failure then
       message.warn(('the session could not be opened again: %s'):format(failure.message))
       state.session = nil
-      emit('session')
+      feed.emit('session')
     end
     ready()
   end)
-end
-
----Forget a session that is gone.
----@param id string
-function M.forget(id)
-  state.views[id], state.seqs[id] = nil, nil
-  if state.session == id then
-    state.session, state.status = nil, nil
-    emit('session')
-  end
 end
 
 ---@return vim.lsp.Client? client that is ready
@@ -439,7 +329,7 @@ function M.run(command, argument, callback, on_failure)
         return (on_failure or M.tell)(failure)
       end
       if CHANGES_SESSION[command] then
-        set_session(result.session or result.summary.session)
+        feed.set_session(result.session or result.summary.session)
       end
       if callback then
         callback(result)

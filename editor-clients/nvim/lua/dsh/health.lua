@@ -58,9 +58,10 @@ end
 local function check_session()
   vim.health.start('Session')
   local client = require('dsh.client')
+  local feed = require('dsh.feed')
   local server = client.get()
   if not server then
-    local ended = client.state.ended
+    local ended = feed.state.ended
     return ended and vim.health.warn(('the server has ended (%s)'):format(ended), { ':Dsh restart', ':Dsh log' })
       or vim.health.info('the server does not run; the first :Dsh ask starts it')
   end

@@ -1,6 +1,7 @@
 ---Queue: what waits for the agent, in a window where it can be seen, changed and dropped.
 
 local client = require('dsh.client')
+local feed = require('dsh.feed')
 local protocol = require('dsh.protocol')
 
 local M = {}
@@ -40,7 +41,7 @@ local function draw(result)
 end
 
 local function of_session(argument)
-  return vim.tbl_extend('force', { session = client.state.session }, argument or {})
+  return vim.tbl_extend('force', { session = feed.state.session }, argument or {})
 end
 
 local function failed(failure)
@@ -129,7 +130,7 @@ function M.open()
   client.with(M.refresh)
 end
 
-client.on('event', function(value)
+feed.on('event', function(value)
   if value.type == 'agent/inbox/spliced' then
     M.refresh()
   end

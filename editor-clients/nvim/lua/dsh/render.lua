@@ -262,8 +262,12 @@ function ITEMS.question(block, item)
 end
 
 function ITEMS.failure(block, item)
-  local text = ('✗ attempt %d: %s'):format(item.attempt, one_line(item.message))
-  add(block, { text, 'DshFailed' })
+  add(block, { ('✗ attempt %d: %s'):format(item.attempt, one_line(item.message)), 'DshFailed' })
+  if item.waits then
+    local seconds = math.ceil((item.delayMs or 0) / 1000)
+    local words = ('  try %d of %d in %d s · :Dsh retry tries now'):format(item.retry, item.maxRetries, seconds)
+    add(block, { words, 'DshMuted' })
+  end
 end
 
 ---A kind that a newer server may have; its name is better than nothing.

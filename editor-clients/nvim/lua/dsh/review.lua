@@ -4,13 +4,14 @@
 
 local buffers = require('dsh.buffers')
 local client = require('dsh.client')
+local feed = require('dsh.feed')
 local config = require('dsh.config')
 local keys = require('dsh.keys')
+local landed = require('dsh.landed')
 local marks = require('dsh.marks')
 local message = require('dsh.message')
 local preview = require('dsh.preview')
 local protocol = require('dsh.protocol')
-local session = require('dsh.session')
 
 local M = {}
 
@@ -27,7 +28,6 @@ local AGAIN_MS, TRIES = 150, 20
 
 local waiting = {} ---@type table<string, dsh.Waiting> by hunk id
 local order = {} ---@type string[]
-local landed = {} ---@type table<string, dsh.Waiting> unasked, since the last turn began
 local buffer_keys = {} ---@type table<integer, dsh.Keys>
 local due, busy, tries = false, false, 0
 local afterwards = {} ---@type fun()[] to be called when it is known what waits
@@ -38,7 +38,7 @@ local function all()
   local found = vim.tbl_map(function(id)
     return waiting[id]
   end, order)
-  return vim.list_extend(found, vim.tbl_values(landed))
+  return vim.list_extend(found, landed.all())
 end
 
 ---What shows in a buffer, from its top.
@@ -221,7 +221,7 @@ end
 
 local function ask(server)
   busy = true
-  client.send(server, protocol.COMMANDS.review_list, { session = client.state.session }, function(failure, result)
+  client.send(server, protocol.COMMANDS.review_list, { session = feed.state.session }, function(failure, result)
     busy = false
     local all_shown = take(failure and {} or result.files)
     tries = all_shown and 0 or tries + 1
@@ -248,7 +248,7 @@ function M.refresh(callback)
   vim.schedule(function()
     due = false
     local server = client.get()
-    if not server or not client.state.session then
+    if not server or not feed.state.session then
       afterwards = {}
       take({})
     elseif busy then
@@ -259,48 +259,11 @@ function M.refresh(callback)
   end)
 end
 
--- What landed unasked -------------------------------------------------------------------------------------------
-
----Mark what landed without having been asked for, until the next turn: it can be undone.
----@param data table of the event
----@param review dsh.Item
-local function note_landed(data, review)
-  local is_undo = vim.iter(session.hunks(review)):any(function(hunk)
-    return hunk.id == data.hunk and hunk.undoes ~= nil
-  end)
-  if is_undo or landed[data.hunk] then
-    return
-  end
-  local bufnr = client.view().mode == 'auto-edit' and data.kind == 'edit' and buffers.of(data.uri) or nil
-  if not bufnr then
-    return
-  end
-  local one = { uri = data.uri, kind = 'landed', proposal = data.proposal, bufnr = bufnr }
-  one.hunk = { id = data.hunk, oldText = data.before, newText = data.after, range = data.range }
-  one.mark = marks.show_landed(bufnr, data.range.start.line, data.after)
-  landed[data.hunk] = one
-end
-
----Forget one that landed: it is kept, undone, or the next turn has begun.
----@param id string?
+---Forget what landed unasked: it is kept, undone, or the next turn has begun.
+---@param id string? one of them; all if it is left out
 function M.forget_landed(id)
-  for found, one in pairs(landed) do
-    if id == nil or id == found then
-      landed[found] = nil
-      forget(one)
-    end
-  end
+  landed.forget(id)
   update_keys()
-end
-
-local function note_undone(data)
-  for _, file in ipairs(data.files) do
-    for _, hunk in ipairs(file.hunks) do
-      if hunk.undoes then
-        M.forget_landed(hunk.undoes)
-      end
-    end
-  end
 end
 
 -- Going there ---------------------------------------------------------------------------------------------------
@@ -393,25 +356,25 @@ end
 
 -- Following the session -----------------------------------------------------------------------------------------
 
-client.on('event', function(value, changed)
+feed.on('event', function(value, changed)
   if value.type == 'turn/start' then
     M.forget_landed()
   elseif value.type == 'edit/landed' and changed then
-    note_landed(value.data, changed)
+    landed.note(value.data, changed)
   elseif value.type == 'review/opened' then
-    note_undone(value.data)
+    landed.note_undone(value.data)
   end
   if vim.startswith(value.type, 'review/') or value.type == 'edit/landed' or value.type == 'turn/end' then
     M.refresh()
   end
 end)
 for _, name in ipairs({ 'session', 'exit' }) do
-  client.on(name, function()
+  feed.on(name, function()
     M.forget_landed()
   end)
 end
 for _, name in ipairs({ 'review', 'session', 'exit', 'start' }) do
-  client.on(name, function()
+  feed.on(name, function()
     M.refresh()
   end)
 end

@@ -3,115 +3,9 @@
 ---Rules: the same view as the reference, `dsh_lsp/session/view.py`, key by key, which recorded transcripts prove; no
 ---editor call, no state outside of the view; an event that it does not know changes nothing.
 
+local views = require('dsh.view')
+
 local M = {}
-
----@class dsh.Item what a turn shows: said, tool, review, approval, question, failure, by its `kind`
----@field kind string
-
----@class dsh.Turn
----@field turn integer
----@field items dsh.Item[]
----@field step integer
----@field ended string?
----@field message string?
-
----@class dsh.Usage
----@field input integer
----@field output integer
----@field cacheRead integer
----@field contextTokens integer
----@field contextWindow integer?
-
----@class dsh.View
----@field title string?
----@field mode string?
----@field provider string?
----@field model string?
----@field turns dsh.Turn[]
----@field live { step: integer, attempt: integer, block: integer, kind: string, text: string }[]
----@field queue { nextTurn: { id: string, text: string }[], nextStep: { id: string, text: string }[] }
----@field usage dsh.Usage
-
----@return dsh.View
-function M.new()
-  return {
-    turns = {},
-    live = {},
-    queue = { nextTurn = {}, nextStep = {} },
-    usage = { input = 0, output = 0, cacheRead = 0, contextTokens = 0 },
-  }
-end
-
--- Looking -------------------------------------------------------------------------------------------------------
-
----The turn that events belong to; a stream that was joined in the middle gets one.
----@param view dsh.View
----@return dsh.Turn
-local function turn_of(view)
-  if #view.turns == 0 then
-    view.turns[1] = { turn = 0, items = {}, step = 0 }
-  end
-  return view.turns[#view.turns]
-end
-
----The last item of a kind that matches; as a rule it is close to the end.
-local function find(view, kind, matches)
-  for t = #view.turns, 1, -1 do
-    local items = view.turns[t].items
-    for i = #items, 1, -1 do
-      if items[i].kind == kind and matches(items[i]) then
-        return items[i]
-      end
-    end
-  end
-end
-
----All hunks of a review, in order.
----@return table[]
-function M.hunks(review)
-  local hunks = {}
-  for _, file in ipairs(review.files) do
-    vim.list_extend(hunks, file.hunks)
-  end
-  return hunks
-end
-
----Whether an item waits for a person.
----@param item dsh.Item
-function M.waits(item)
-  if item.kind == 'approval' then
-    return not item.outcome
-  elseif item.kind == 'question' then
-    return not item.closed
-  end
-  return item.kind == 'review' and vim.iter(M.hunks(item)):any(function(hunk)
-    return not hunk.outcome
-  end)
-end
-
----What a person must decide before the turn goes on.
----@param view dsh.View
----@return 'approval'|'question'|'review'|nil
-function M.waiting_for(view)
-  local last = view.turns[#view.turns]
-  local waits = {}
-  for _, item in ipairs(last and not last.ended and last.items or {}) do
-    if M.waits(item) then
-      waits[item.kind] = true
-    end
-  end
-  return waits.approval and 'approval' or waits.question and 'question' or waits.review and 'review' or nil
-end
-
----@param view dsh.View
----@return 'idle'|'running'|'waiting'
-function M.state(view)
-  local last = view.turns[#view.turns]
-  if not last or last.ended then
-    return 'idle'
-  end
-  return M.waiting_for(view) and 'waiting' or 'running'
-end
 
 -- Folding -------------------------------------------------------------------------------------------------------
 
@@ -130,7 +24,7 @@ local function show(item, card)
 end
 
 local function add_item(view, item)
-  local items = turn_of(view).items
+  local items = views.turn(view).items
   items[#items + 1] = item
   return item
 end
@@ -148,7 +42,7 @@ end
 
 local function take_answer(view, data)
   view.live = {}
-  local turn, message = turn_of(view), data.message
+  local turn, message = views.turn(view), data.message
   for _, block in ipairs(message.content) do
     if block.type == 'tool-call' then
       add_item(view, tool_item(block.id, block.name, block.arguments))
@@ -177,7 +71,7 @@ local function take_result(view, data, card)
   local touched
   for _, block in ipairs(data.message.content) do
     local call = block.type == 'tool-result'
-      and find(view, 'tool', function(item)
+      and views.find(view, 'tool', function(item)
         return item.callId == block.toolCallId
       end)
     if call and not call.result then
@@ -212,10 +106,10 @@ end
 
 ---Change the hunks of a proposal that are named, and return its item.
 local function change_hunks(view, proposal, changes)
-  local review = find(view, 'review', function(item)
+  local review = views.find(view, 'review', function(item)
     return item.proposal == proposal
   end)
-  for _, hunk in ipairs(review and M.hunks(review) or {}) do
+  for _, hunk in ipairs(review and views.hunks(review) or {}) do
     for _, change in ipairs(changes) do
       if change.id == hunk.id then
         change.apply(hunk)
@@ -240,12 +134,12 @@ end
 
 ---Note that a hunk of an earlier review is not in its document any more.
 local function take_back(view, hunk_id)
-  local review = find(view, 'review', function(item)
-    return vim.iter(M.hunks(item)):any(function(hunk)
+  local review = views.find(view, 'review', function(item)
+    return vim.iter(views.hunks(item)):any(function(hunk)
       return hunk.id == hunk_id
     end)
   end)
-  for _, hunk in ipairs(review and M.hunks(review) or {}) do
+  for _, hunk in ipairs(review and views.hunks(review) or {}) do
     hunk.undone = hunk.undone or hunk.id == hunk_id
   end
   return review
@@ -259,6 +153,12 @@ local function land_hunk(view, data)
   end
   local review = change_hunks(view, data.proposal, { { id = data.hunk, apply = apply } })
   return review, undone
+end
+
+local function last_failure(view, step)
+  return views.find(view, 'failure', function(item)
+    return item.step == step
+  end)
 end
 
 local function take_stream(view, data)
@@ -278,12 +178,17 @@ local FOLDS = {
     return view.turns[#view.turns]
   end,
   ['step/start'] = function(view, data)
-    turn_of(view).step = data.step
+    views.turn(view).step = data.step
     view.live = {}
   end,
   ['turn/end'] = function(view, data)
-    local turn, reason = turn_of(view), data.reason
+    local turn, reason = views.turn(view), data.reason
     turn.ended = reason.kind
+    for _, item in ipairs(turn.items) do
+      if item.kind == 'failure' then
+        item.waits = false
+      end
+    end
     if reason.kind == 'error' then
       turn.message = reason.error.message
     elseif reason.kind == 'aborted' then
@@ -303,14 +208,29 @@ local FOLDS = {
     view.live = {}
     local failure = data.failure
     if failure then
-      local item = { kind = 'failure', step = data.step, attempt = data.attempt }
+      local item = { kind = 'failure', step = data.step, attempt = data.attempt, waits = false }
       item.code, item.message = failure.code, failure.message
       return add_item(view, item)
     end
   end,
+  ['llm/retry'] = function(view, data)
+    local failed = last_failure(view, data.step)
+    if failed then
+      failed.retry, failed.maxRetries, failed.delayMs = data.retry, data.maxRetries, data.delayMs
+      failed.waits = true
+    end
+    return failed
+  end,
+  ['llm/retry-started'] = function(view, data)
+    local failed = last_failure(view, data.step)
+    if failed then
+      failed.waits = false
+    end
+    return failed
+  end,
   ['assistant/stream'] = take_stream,
   ['tool/call'] = function(view, data, card)
-    local call = find(view, 'tool', function(item)
+    local call = views.find(view, 'tool', function(item)
       return item.callId == data.callId and item.state == 'asked'
     end) or add_item(view, tool_item(data.callId, data.name, data.arguments))
     call.state = 'running'
@@ -318,7 +238,7 @@ local FOLDS = {
     return call
   end,
   ['tool/progress'] = function(view, data)
-    local call = find(view, 'tool', function(item)
+    local call = views.find(view, 'tool', function(item)
       return item.callId == data.callId
     end)
     if call then
@@ -343,7 +263,7 @@ local FOLDS = {
     })
   end,
   ['approval/decided'] = function(view, data)
-    local asked = find(view, 'approval', function(item)
+    local asked = views.find(view, 'approval', function(item)
       return item.id == data.id
     end)
     if asked then
@@ -358,7 +278,7 @@ local FOLDS = {
     return add_item(view, item)
   end,
   ['question/answered'] = function(view, data)
-    local asked = find(view, 'question', function(item)
+    local asked = views.find(view, 'question', function(item)
       return item.id == data.id
     end)
     if asked then

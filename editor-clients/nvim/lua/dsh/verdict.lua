@@ -3,6 +3,7 @@
 ---Rules: a key decides what the cursor stands on and nothing else.
 
 local client = require('dsh.client')
+local feed = require('dsh.feed')
 local marks = require('dsh.marks')
 local message = require('dsh.message')
 local protocol = require('dsh.protocol')
@@ -19,7 +20,7 @@ end
 ---@param scope 'hunk'|'file'|'all'
 ---@return table? argument of the command
 local function chosen(scope)
-  local argument = { session = client.state.session, hunks = 'all' }
+  local argument = { session = feed.state.session, hunks = 'all' }
   if scope == 'hunk' then
     local one = review.here()
     if not one then
@@ -89,7 +90,7 @@ end
 local function accept_as(bufnr, hunk)
   local text = table.concat(vim.api.nvim_buf_get_lines(bufnr, 0, -1, false), '\n')
   local ending = hunk.newText:match('\r?\n$') or hunk.oldText:match('\r?\n$') or ''
-  local argument = { session = client.state.session, hunks = { hunk.id } }
+  local argument = { session = feed.state.session, hunks = { hunk.id } }
   argument.edited = { [hunk.id] = text == '' and '' or text .. ending }
   vim.bo[bufnr].modified = false
   client.run(protocol.COMMANDS.review_accept, argument, function()

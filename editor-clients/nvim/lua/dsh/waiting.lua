@@ -4,12 +4,13 @@
 ---corner; the keys are there only while something waits, and each decides the oldest of its kind.
 
 local client = require('dsh.client')
+local feed = require('dsh.feed')
 local config = require('dsh.config')
 local keys = require('dsh.keys')
 local message = require('dsh.message')
 local protocol = require('dsh.protocol')
 local review = require('dsh.review')
-local session = require('dsh.session')
+local views = require('dsh.view')
 
 local M = {}
 
@@ -24,13 +25,13 @@ local float ---@type { win: integer, bufnr: integer }?
 ---@param kind 'approval'|'question'
 ---@return dsh.Item[]
 function M.pending(kind)
-  local view = client.view()
+  local view = feed.view()
   local last = view.turns[#view.turns]
   if not last or last.ended or not client.get() then
     return {}
   end
   return vim.tbl_filter(function(item)
-    return item.kind == kind and session.waits(item)
+    return item.kind == kind and views.waits(item)
   end, last.items)
 end
 
@@ -43,7 +44,7 @@ function M.decide(decision, more)
   if not asked then
     return message.info('nothing waits for your permission')
   end
-  local argument = { session = client.state.session, approval = asked.id, decision = decision }
+  local argument = { session = feed.state.session, approval = asked.id, decision = decision }
   client.run(protocol.COMMANDS.approve, vim.tbl_extend('error', argument, more or {}))
 end
 
@@ -75,7 +76,7 @@ end
 local OWN_WORDS = 'Something else…'
 
 local function send_answer(question, answer)
-  local argument = { session = client.state.session, question = question.id, answer = answer }
+  local argument = { session = feed.state.session, question = question.id, answer = answer }
   client.run(protocol.COMMANDS.answer, argument)
 end
 
@@ -287,15 +288,15 @@ local function update_soon()
 end
 
 for _, name in ipairs({ 'session', 'exit', 'start', 'status' }) do
-  client.on(name, update_soon)
+  feed.on(name, update_soon)
 end
-client.on('event', function(value)
+feed.on('event', function(value)
   if value.seq then
     update_soon()
   end
 end)
 for _, name in ipairs({ 'approve', 'ask' }) do
-  client.on(name, function(params)
+  feed.on(name, function(params)
     told[params.approval or params.question] = params
     update_soon()
   end)

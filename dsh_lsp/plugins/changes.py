@@ -1,0 +1,118 @@
+"""Changes: tells the model which of the files that it knows have changed since.
+
+A file is known from the result that showed it (`meta.digest`), and after an edit from what landed (`meta.files`). It
+is looked at again before each step, as the editor holds it; the runtime context lists those that differ.
+
+Rules: what counts is the text, not a time; a file that the model has read again is known again; what changed by the
+agent's own edit is no news; the log is the only memory, so that a session that goes on knows what it knew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import anyio
+
+from dsh_lsp.agent.hooks import AgentHooks, Enter, PreStep, Reject
+from dsh_lsp.agent.snapshot import RuntimeContext
+from dsh_lsp.errors import ToolError
+from dsh_lsp.events import LogEvent, ToolResult
+from dsh_lsp.plugin import Context
+from dsh_lsp.session.log import SessionLog
+from dsh_lsp.wire import JsonObject
+from dsh_lsp.workspace.knowledge import digest_of
+from dsh_lsp.workspace.port import Workspace
+
+name = "changes"
+inject = (AgentHooks, RuntimeContext, SessionLog, Workspace)
+
+MAX_FILES: Final = 200  # the last that were seen
+MAX_NAMES: Final = 30
+AT_ONCE: Final = 8
+
+
+class Known:
+    """The files that the model knows, each with the digest of the text that it knows, the last seen last."""
+
+    def __init__(self) -> None:
+        self.digests: dict[str, str] = {}
+
+    def note(self, event: LogEvent) -> None:
+        """Take one more event."""
+        if not isinstance(event.data, ToolResult) or event.replaces is not None or event.data.meta is None:
+            return
+        meta = event.data.meta
+        if isinstance(path := meta.get("path"), str) and isinstance(digest := meta.get("digest"), str):
+            self._see(path, digest)
+        files = meta.get("files")
+        for file in files if isinstance(files, list) else ():
+            if isinstance(file, dict) and isinstance(file.get("path"), str):
+                self._touched(file["path"], file)
+
+    def _see(self, path: str, digest: str) -> None:
+        self.digests.pop(path, None)
+        self.digests[path] = digest
+        if len(self.digests) > MAX_FILES:
+            del self.digests[next(iter(self.digests))]
+
+    def _touched(self, path: str, file: JsonObject) -> None:
+        """An edit of what the model knew leaves it knowing what landed; it knows a file that it wrote whole."""
+        before, after, origin = file.get("before"), file.get("after"), file.get("movedFrom")
+        if file.get("gone"):
+            self.digests.pop(path, None)
+        elif isinstance(origin, str) and origin in self.digests:
+            self._see(path, self.digests[origin])
+        elif isinstance(after, str) and (before is None or self.digests.get(path) == before):
+            self._see(path, after)
+
+
+def apply(ctx: Context, _settings: Any) -> None:
+    """Look at the known files before each step."""
+    hooks, log, workspace = ctx.get(AgentHooks), ctx.get(SessionLog), ctx.get(Workspace)
+    known = Known()
+    for event in log.facts():
+        known.note(event)
+    differing: list[str] = []
+
+    async def look(payload: PreStep, call_next: Callable[[PreStep], Awaitable[Enter | Reject]]) -> Enter | Reject:
+        nonlocal differing
+        differing = await changed_files(workspace, known.digests)
+        return await call_next(payload)
+
+    ctx.register(RuntimeContext, name, 50, lambda: describe(differing))
+    ctx.listen(log.appended, known.note)
+    ctx.listen(hooks.pre_step, look, prepend=True)
+
+
+async def changed_files(workspace: Workspace, digests: Mapping[str, str]) -> list[str]:
+    """The known files that hold another text by now, or none."""
+    found: list[str] = []
+    slots = anyio.CapacityLimiter(AT_ONCE)
+
+    async def look(path: str, digest: str) -> None:
+        async with slots:
+            try:
+                now = digest_of((await workspace.read(path, frozenset({"outside"}))).text)
+            except ToolError as error:
+                if error.code == "NOT_FOUND":
+                    found.append(f"{path} (gone)")
+                return
+            if now != digest:
+                found.append(path)
+
+    async with anyio.create_task_group() as tasks:
+        for path, digest in list(digests.items()):
+            tasks.start_soon(look, path, digest)
+    return sorted(found)
+
+
+def describe(paths: list[str]) -> str | None:
+    """What the model is told."""
+    if not paths:
+        return None
+    more = f" and {len(paths) - MAX_NAMES} more" if len(paths) > MAX_NAMES else ""
+    return (
+        "These files are not as you last saw them; somebody else has changed them. Read them again before you rely "
+        f"on them: {', '.join(paths[:MAX_NAMES])}{more}"
+    )

@@ -1,0 +1,90 @@
+---Choices: the mode and the model of a session, picked from lists.
+
+local client = require('dsh.client')
+local feed = require('dsh.feed')
+local message = require('dsh.message')
+local protocol = require('dsh.protocol')
+
+local M = {}
+
+local SERVER = protocol.COMMANDS
+
+M.MODES = { 'ask', 'auto-edit', 'plan', 'read-only' }
+local MODE_HELP = {
+  ask = 'edits are reviewed, commands approved',
+  ['auto-edit'] = 'edits land at once, commands are approved',
+  plan = 'nothing is changed; the aim is a plan',
+  ['read-only'] = 'nothing is changed',
+}
+
+---@param call dsh.Call
+function M.mode(call)
+  local function set(name)
+    client.run(SERVER.mode_set, { mode = name, session = feed.state.session })
+  end
+  if call.words ~= '' then
+    return set(call.words)
+  end
+  local options = {
+    prompt = 'Mode',
+    format_item = function(name)
+      return ('%s: %s'):format(name, MODE_HELP[name])
+    end,
+  }
+  vim.ui.select(M.MODES, options, function(choice)
+    if choice then
+      set(choice)
+    end
+  end)
+end
+
+local wants_models = false
+
+---The models that the server told of, each as `provider/name`.
+---@return string[]
+function M.model_names()
+  local names = {}
+  for _, one in ipairs((feed.state.models or {}).models or {}) do
+    names[#names + 1] = type(one) == 'table' and ('%s/%s'):format(one.provider or '', one.name) or one
+  end
+  return names
+end
+
+local function set_model(name)
+  local provider, model = name:match('^([^/]+)/(.+)$')
+  local told = feed.state.status or {}
+  provider = provider or (told.model or {}).provider or feed.view().provider
+  client.run(SERVER.model_set, { provider = provider, name = model or name, session = feed.state.session })
+end
+
+local function pick_model()
+  local names = M.model_names()
+  if #names == 0 then
+    return message.info('the endpoint names no models; :Dsh model PROVIDER/NAME sets one')
+  end
+  vim.ui.select(names, { prompt = 'Model', kind = 'dsh.model' }, function(choice)
+    if choice then
+      set_model(choice)
+    end
+  end)
+end
+
+---@param call dsh.Call
+function M.model(call)
+  if call.words ~= '' then
+    return set_model(call.words)
+  end
+  wants_models = true
+  client.run(SERVER.model_list, { session = feed.state.session })
+end
+
+feed.on('event', function(value)
+  if value.type == 'model/list' and wants_models then
+    wants_models = false
+    pick_model()
+  elseif value.type == 'compact/done' then
+    message.info(value.data.message or 'the history is compacted')
+  end
+end)
+
+return M

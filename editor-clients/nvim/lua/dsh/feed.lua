@@ -1,0 +1,124 @@
+---Feed: what the server tells: events, folded into the views of their sessions, and the status; and who listens.
+---
+---Owns: which session is the current one.
+
+local session = require('dsh.session')
+local views = require('dsh.view')
+
+local M = {}
+
+---@class dsh.State
+---@field client_id integer?
+---@field session string? id of the current session
+---@field status table? the last `dsh/status` of the current session
+---@field views table<string, dsh.View>
+---@field seqs table<string, integer> the last event seen of each session
+---@field ended string? how the server ended, when nobody asked it to
+---@field models table? the last `model/list`
+M.state = { views = {}, seqs = {} }
+
+local state = M.state
+local listeners = {} ---@type table<string, function[]>
+
+---Listen to `event` (value, what changed), `status`, `session`, `exit`, `start`; `review`, `approve`, `ask` (params).
+---@param name string
+---@param listener function
+function M.on(name, listener)
+  listeners[name] = listeners[name] or {}
+  table.insert(listeners[name], listener)
+end
+
+---@param name string
+function M.emit(name, ...)
+  for _, listener in ipairs(listeners[name] or {}) do
+    listener(...)
+  end
+end
+
+---Tell the user's own autocommands, as `User` events with data.
+---@param pattern string
+---@param data table?
+function M.announce(pattern, data)
+  vim.api.nvim_exec_autocmds('User', { pattern = pattern, data = data, modeline = false })
+end
+
+---The view of the current session, or of another one.
+---@param id string?
+---@return dsh.View
+function M.view(id)
+  id = id or state.session
+  if not id then
+    return views.new()
+  end
+  state.views[id] = state.views[id] or views.new()
+  return state.views[id]
+end
+
+---Make a session the current one on this side.
+---@param id string
+function M.set_session(id)
+  if state.session ~= id then
+    state.session, state.status = id, nil
+    M.emit('session')
+  end
+end
+
+local ANNOUNCED = {
+  ['turn/start'] = 'DshTurnStart',
+  ['turn/end'] = 'DshTurnEnd',
+  ['review/opened'] = 'DshReview',
+  ['edit/landed'] = 'DshLanded',
+}
+
+---@param value table one value of the event stream
+function M.take(value)
+  local id = value.session
+  if value.seq then
+    if value.seq <= (state.seqs[id] or -1) then
+      return -- told already, before the server was started again
+    end
+    state.seqs[id] = value.seq
+  end
+  if not state.session then
+    M.set_session(id)
+  end
+  local changed, other = session.add(M.view(id), value)
+  if value.type == 'model/list' then
+    state.models = value.data
+  end
+  if id == state.session then
+    M.emit('event', value, changed, other)
+    if ANNOUNCED[value.type] then
+      M.announce(ANNOUNCED[value.type], vim.tbl_extend('keep', { session = id }, value.data))
+    end
+  end
+end
+
+---Take a `dsh/status`.
+---@param params table
+function M.take_status(params)
+  if not state.session then
+    M.set_session(params.session)
+  elseif state.session ~= params.session then
+    return -- of a session that works on in the background
+  end
+  local before = state.status or {}
+  state.status = params
+  M.emit('status')
+  M.announce('DshStatus', params)
+  if params.state == 'waiting' and (before.state ~= 'waiting' or before.waitingFor ~= params.waitingFor) then
+    M.announce('DshWaiting', { session = params.session, waitingFor = params.waitingFor })
+  end
+end
+
+---Forget a session that is gone.
+---@param id string
+function M.forget(id)
+  state.views[id], state.seqs[id] = nil, nil
+  if state.session == id then
+    state.session, state.status = nil, nil
+    M.emit('session')
+  end
+end
+
+return M

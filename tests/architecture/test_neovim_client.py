@@ -1,0 +1,83 @@
+"""The Neovim client says the same as the server and as its own help: names, options, commands, highlights."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from dsh_lsp.lsp import protocol
+
+FOLDER = Path(__file__).parents[2] / "editor-clients" / "nvim"
+LUA = sorted((FOLDER / "lua").rglob("*.lua"))
+HELP = (FOLDER / "doc" / "dsh.txt").read_text()
+MAX_LINES = 400
+
+
+def source(name: str) -> str:
+    return (FOLDER / "lua" / "dsh" / f"{name}.lua").read_text()
+
+
+AWAITED = {"dsh.compact", "dsh.model.list", "dsh.model.set"}  # of the contract, and not in the server yet
+
+
+def test_the_client_knows_every_command_and_no_other() -> None:
+    known, real = set(re.findall(r"= '(dsh\.[\w.]+)'", source("protocol"))), set(protocol.COMMANDS)
+    assert known >= real
+    assert known - real <= AWAITED
+
+
+def test_the_client_knows_every_method_and_the_version() -> None:
+    text = source("protocol")
+    ours = {value for name, value in vars(protocol).items() if isinstance(value, str) and value.startswith("dsh/")}
+    assert set(re.findall(r"= '(dsh/\w+)'", text)) == ours
+    assert f"M.VERSION = {protocol.VERSION}\n" in text
+
+
+def test_the_help_names_every_option_and_its_default() -> None:
+    section = HELP[HELP.index("*dsh-options*") : HELP.index("*dsh-settings*")]
+    options = re.findall(r"path = '([\w.]+)',\s*default = (.+?),\s*check = ", source("config"), re.DOTALL)
+    written = re.findall(r"^([\w.]+) +\S.*\n +Default: (.+)$", section, re.MULTILINE)
+    assert [(path, re.sub(r"\s+", " ", default)) for path, default in options] == written
+
+
+def test_the_help_names_every_command_and_no_other() -> None:
+    section = HELP[HELP.index("*:Dsh*") : HELP.index("*dsh-chat*")]
+    table = source("commands")
+    table = table[table.index("M.SUBCOMMANDS = {") :]
+    commands = set(re.findall(r"^  (\w+) = \{", table, re.MULTILINE)) - {"chat"}
+    written = {
+        word
+        for line in re.findall(r"^([a-z]+(?:, [a-z]+)*)\b(?=[ \n])", section, re.MULTILINE)
+        for word in line.split(", ")
+    }
+    assert written == commands
+
+
+def test_the_help_names_every_highlight_and_what_it_links_to() -> None:
+    section = HELP[HELP.index("*dsh-highlights*") : HELP.index("*dsh-troubles*")]
+    links = re.findall(r"^  (Dsh\w+) = '(\w+)'", source("colors"), re.MULTILINE)
+    assert re.findall(r"^(Dsh\w+) +links to (\w+)$", section, re.MULTILINE) == links
+
+
+def test_the_help_names_every_plug_map() -> None:
+    plugin = (FOLDER / "plugin" / "dsh.lua").read_text()
+    maps = re.findall(r"^  (?:\['([\w-]+)'\]|(\w+)) = \{ (?:'n'|\{ 'n', 'x' \}), ", plugin, re.MULTILINE)
+    section = HELP[HELP.index("*dsh-maps*") : HELP.index("*dsh-events*")]
+    names = {quoted or plain for quoted, plain in maps}
+    assert set(re.findall(r"<Plug>\(dsh-([\w-]+)\)", section)) == names
+
+
+def test_the_help_names_every_event() -> None:
+    feed = source("feed") + source("client")
+    announced = set(re.findall(r"\] = '(Dsh\w+)'|announce\('(Dsh\w+)'", feed))
+    section = HELP[HELP.index("*dsh-events*") : HELP.index("*dsh-statusline*")]
+    assert set(re.findall(r"^(Dsh\w+) ", section, re.MULTILINE)) == {one or other for one, other in announced}
+
+
+@pytest.mark.parametrize("path", LUA, ids=lambda path: path.stem)
+def test_a_module_says_what_it_is_and_has_one_job(path: Path) -> None:
+    text = path.read_text()
+    assert re.match(r"---\w+: \S", text), text.splitlines()[0]
+    assert len(text.splitlines()) <= MAX_LINES

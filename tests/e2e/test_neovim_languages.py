@@ -1,0 +1,92 @@
+"""Neovim with a real language server beside ours: what an edit breaks comes back to the model in its words."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tests.e2e.neovim import USER_CONFIGURATION, Desk, wait_for
+from tests.support.model_server import answer
+
+RUFF = Path(sys.executable).with_name("ruff")
+
+CALC = "def add(a, b):\n    return a - b\n"
+BREAK = answer(
+    "I mend it.", calls=[("edit_file", {"path": "calc.py", "old_text": "a - b", "new_text": "a + nothing"})]
+)
+DONE = answer("Done.")
+
+# A client that lends what its language servers say, as ours does, in as few lines as that takes.
+LENDING = f"""
+vim.lsp.config('ruff', {{ cmd = {{ '{RUFF}', 'server' }}, filetypes = {{ 'python' }}, root_dir = vim.env.TEST_ROOT }})
+vim.lsp.enable('ruff')
+
+local function theirs(bufnr)
+  local found = {{}}
+  for _, item in ipairs(vim.diagnostic.get(bufnr)) do
+    if item.source ~= 'dsh' then
+      table.insert(found, {{
+        range = {{
+          start = {{ line = item.lnum, character = item.col }},
+          ['end'] = {{ line = item.end_lnum, character = item.end_col }},
+        }},
+        severity = item.severity,
+        message = item.message,
+        source = item.source,
+        code = item.code,
+      }})
+    end
+  end
+  return found
+end
+
+vim.lsp.config('dsh', {{
+  capabilities = {{ experimental = {{ dsh = {{ version = 1, diagnostics = true }} }} }},
+  handlers = {{
+    ['window/showMessage'] = function() end,
+    ['dsh/diagnostics'] = function(_, params)
+      local bufnr = vim.uri_to_bufnr(params.uri)
+      if not params.after then
+        return {{ items = theirs(bufnr), fresh = false }}
+      end
+      local waiting, running = true, coroutine.running()
+      local function go_on()
+        if waiting then
+          waiting = false
+          coroutine.resume(running)
+        end
+      end
+      local heard = vim.api.nvim_create_autocmd('DiagnosticChanged', {{
+        buffer = bufnr,
+        callback = function()
+          if #theirs(bufnr) > 0 then
+            vim.schedule(go_on)
+          end
+        end,
+      }})
+      vim.defer_fn(go_on, 2000)
+      coroutine.yield()
+      vim.api.nvim_del_autocmd(heard)
+      local items = theirs(bufnr)
+      return {{ items = items, fresh = #items > 0 }}
+    end,
+  }},
+}})
+"""
+
+
+def test_an_edit_that_breaks_a_file_brings_a_real_server_s_diagnostic_back_to_the_model(tmp_path: Path) -> None:
+    with Desk.set_up(tmp_path, {"calc.py": CALC}, configuration=USER_CONFIGURATION + LENDING) as desk:
+        wait_for(
+            lambda: desk.neovim.lua("return #vim.lsp.get_clients({ name = 'ruff', bufnr = 0 }) > 0"),
+            "ruff is attached",
+        )
+        desk.model.script(BREAK, DONE)
+        desk.run("dsh.followup", text="Mend add.")
+        desk.wait_for_review()
+        desk.run("dsh.review.accept", hunks="all")
+        result = desk.tool_result(2)
+        assert "calc.py: the edit was accepted and is in the document, line 2" in result
+        assert "calc.py: new problems after this edit:" in result
+        assert "line 2: error: Undefined name `nothing` (Ruff F821)" in result
+        assert desk.wait_for_turns(1) == "done"

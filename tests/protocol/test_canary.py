@@ -1,0 +1,108 @@
+"""Canary: a key in every place where one can be, and nothing that leaves the server repeats it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.model_server import FakeModelServer, answer, refusal
+from tests.support.raw_client import RawClient, agent_handshake
+
+KEY = "sk-canary-4f1c2e9a7b3d5068"
+
+# Stands for a program that the server starts, and writes down what it was told; by absolute names, or it would meet
+# itself.
+SPY = """#!/bin/sh
+{printenv} > "{seen}/{name}.$$"
+exec {real} "$@"
+"""
+
+FAILING_PLUGIN = """
+import os
+name = "failing"
+def apply(ctx, settings):
+    ctx.log.warning("the key is %s", "not mine to say")
+    raise RuntimeError("no")
+"""
+
+
+@pytest.fixture
+def model() -> Iterator[FakeModelServer]:
+    with FakeModelServer() as server:
+        yield server
+
+
+def spies(folder: Path, seen: Path) -> None:
+    folder.mkdir()
+    printenv = shutil.which("printenv")
+    assert printenv is not None
+    for name in ("git", "rg", "bash"):
+        real = shutil.which(name) or str(Path(sys.executable).with_name(name))
+        (folder / name).write_text(SPY.format(printenv=printenv, seen=seen, name=name, real=real))
+        (folder / name).chmod(0o755)
+
+
+def test_no_log_event_frame_child_or_error_repeats_a_key(tmp_path: Path, model: FakeModelServer) -> None:
+    root, state, bin_, seen = (tmp_path / name for name in ("project", "state", "bin", "seen"))
+    root.mkdir()
+    seen.mkdir()
+    spies(bin_, seen)
+    (root / "a.txt").write_text("needle\n")
+    plugin = tmp_path / "failing.py"
+    plugin.write_text(FAILING_PLUGIN)
+    env = {
+        "XDG_STATE_HOME": str(state),
+        "PATH": f"{bin_}:{os.environ['PATH']}",
+        "DSH_LOG_LEVEL": "DEBUG",
+        "DEEPSEEK_API_KEY": KEY,
+        "A_COPY_OF_IT": KEY,
+        "A_HEADER_WITH_IT": f"Authorization: Bearer {KEY}",
+    }
+    echo = {"error": {"message": f"Incorrect API key provided: {KEY}", "type": "authentication_error"}}
+    model.script(
+        answer("", calls=[("search", {"pattern": "needle"}), ("list_files", {})]),
+        answer("", calls=[("shell", {"command": "env; env | sort; echo done"})]),
+        answer(
+            "", calls=[("shell", {"command": "cat /proc/$PPID/environ /proc/*/environ 2>/dev/null | tail -c 9000"})]
+        ),
+        refusal(401, echo),
+    )
+    with RawClient.start(("-m", "dsh_lsp", "serve"), env) as client:
+        client.on_request("window/workDoneProgress/create", lambda _params: None)
+        handshake = agent_handshake(state, model.url)
+        handshake["options"] |= {"shell": {"allow": ["env *"]}, "plugins": [str(plugin)]}
+        client.initialize(**handshake, rootUri=root.as_uri())
+        client.command("dsh.followup", {"text": "Go."})
+        done: set[str] = set()
+        for _ in range(2):
+            asked = client.wait_for(
+                lambda message: _type(message) == "approval/asked" and _id(message) not in done, what="approval/asked"
+            )
+            done.add(_id(asked))
+            client.command("dsh.approve", {"approval": _id(asked), "decision": "allowOnce"})
+        client.wait_for(lambda message: _type(message) == "turn/end", what="turn/end")
+        frames = repr(client.messages)
+        stderr = client.stderr
+    assert model.requests[0].headers["authorization"] == f"Bearer {KEY}", "the key was in use"
+    assert "done" in frames
+    assert KEY not in frames
+    assert KEY not in stderr
+    spied = sorted(path.name.partition(".")[0] for path in seen.iterdir())
+    assert {"git", "rg", "bash"} <= set(spied), "children were watched"
+    for path in tmp_path.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            assert KEY.encode() not in path.read_bytes(), path
+
+
+def _type(message: dict) -> object:
+    value = (message.get("params") or {}).get("value") if message.get("method") == "$/progress" else None
+    return value.get("type") if isinstance(value, dict) else None
+
+
+def _id(message: dict) -> str:
+    return str(message["params"]["value"]["data"]["id"])
