@@ -16,6 +16,7 @@ import type {
   QuestionItem,
   ReviewItem,
   SessionView,
+  Todo,
   ToolItem,
   Turn,
   Waiting,
@@ -52,6 +53,7 @@ type Events = {
   'request/context': { provider: string; model: string; contextWindow?: number };
   'permission/preset': { preset: Mode };
   'session/title': { title: string };
+  'todo/write': { items: Todo[] };
   'approval/asked': {
     id: string;
     callId: string;
@@ -104,6 +106,7 @@ const FOLDS: { [K in keyof Events]: Fold<K> } = {
   },
   'permission/preset': (view, { preset }) => ({ ...view, mode: preset }),
   'session/title': (view, { title }) => ({ ...view, title }),
+  'todo/write': (view, { items }) => ({ ...view, todo: items }),
   'approval/asked': (view, asked) => addItem(view, approvalOf(asked)),
   'approval/decided': (view, { id, outcome }) =>
     updateLast(

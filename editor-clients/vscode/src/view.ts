@@ -98,6 +98,8 @@ export type Usage = {
   contextWindow?: number;
 };
 
+export type Todo = { text: string; status: 'pending' | 'in_progress' | 'done' };
+
 export type SessionView = {
   title?: string;
   mode?: Mode;
@@ -105,6 +107,7 @@ export type SessionView = {
   model?: string;
   turns: Turn[];
   live: LiveText[];
+  todo: Todo[];
   queue: { nextTurn: Waiting[]; nextStep: Waiting[] };
   usage: Usage;
   /** The history is being made shorter. */
@@ -114,6 +117,7 @@ export type SessionView = {
 export const EMPTY: SessionView = {
   turns: [],
   live: [],
+  todo: [],
   queue: { nextTurn: [], nextStep: [] },
   usage: { input: 0, output: 0, cacheRead: 0, contextTokens: 0 },
 };
