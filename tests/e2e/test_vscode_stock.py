@@ -224,6 +224,67 @@ def test_a_written_file_that_is_open_with_unsaved_text_keeps_that_text(desk: Sto
     desk.wait_until_idle()
 
 
+# Whole files, and the way back
+
+
+def test_an_open_file_is_renamed_with_its_editor_and_a_rewind_gives_its_name_back(desk: StockDesk) -> None:
+    call = ("move_file", {"path": "calc.py", "new_path": "lib/sums.py"})
+    desk.model.script(answer("Move it.", calls=[call]), DONE)
+    desk.run("dsh.followup", text="Move it.")
+    desk.wait_for_pending(1)
+    desk.run("dsh.review.accept", hunks="all")
+    [result] = desk.tool_results(2)
+    assert "the rename was accepted; the file is lib/sums.py now" in result
+    assert desk.window.on_disk("lib/sums.py") == CALC
+    assert not (desk.window.folder / "calc.py").exists()
+    wait_for(lambda: desk.window.document("lib/sums.py") is not None, "its editor has the new name")
+    desk.wait_until_idle()
+    desk.run("dsh.rewind", turn=1)
+    wait_for(lambda: desk.window.document("calc.py") is not None, "its editor has its name again")
+    assert desk.window.on_disk("calc.py") == CALC
+    assert not (desk.window.folder / "lib/sums.py").exists()
+
+
+def test_a_deleted_file_comes_back_and_a_file_with_unsaved_text_is_not_deleted(desk: StockDesk) -> None:
+    calls = [("delete_file", {"path": "other.py"}), ("delete_file", {"path": "calc.py"})]
+    desk.model.script(answer("Away.", calls=calls[:1]), answer("That, too.", calls=calls[1:]), DONE)
+    desk.window.place_cursor(7)
+    desk.window.type("# mine\n")
+    wait_for(lambda: desk.window.text("calc.py") == CALC + "# mine\n", "the keys are in the buffer")
+    desk.run("dsh.followup", text="Away with them.")
+    for _ in calls:
+        desk.wait_for_pending(1)
+        desk.run("dsh.review.accept", hunks="all")
+        wait_for(lambda: not desk.pending(), "it is decided")
+    assert "the file is gone" in desk.tool_results(2)[0]
+    assert "text of it that is not saved" in desk.tool_results(3)[-1]
+    assert desk.window.text("calc.py") == CALC + "# mine\n"
+    assert desk.window.on_disk("calc.py") == CALC
+    desk.wait_until_idle()
+    desk.run("dsh.rewind", turn=1)
+    wait_for((desk.window.folder / "other.py").exists, "the file is there again")
+    assert desk.window.on_disk("other.py") == OTHER
+
+
+def test_a_rewind_takes_the_agents_lines_and_leaves_those_of_the_user(desk: StockDesk) -> None:
+    desk.ask_for_preview(MEND_BOTH, DONE)
+    desk.preview.tick(ADD_ROW)
+    desk.preview.tick(DOUBLE_ROW)
+    desk.preview.apply()
+    desk.wait_until_idle()
+    wait_for(lambda: desk.window.text("calc.py") == MENDED, "the edit is in the buffer")
+    desk.window.place_cursor(6, len("    return a + a"))
+    desk.window.type("  # twice")
+    wait_for(
+        lambda: desk.window.text("calc.py") == MENDED.replace("a + a\n", "a + a  # twice\n"), "the keys are there"
+    )
+    desk.run("dsh.rewind", turn=1)
+    wanted = MENDED.replace("a + b", "a - b").replace("a + a\n", "a + a  # twice\n")
+    wait_for(lambda: desk.window.text("calc.py") == wanted, "the untouched edit is taken back, the other one stays")
+    told = "1 of 2 edits of turn 1 were taken back"
+    wait_for(lambda: any(told in text for text in desk.window.notifications()), "the user is told of the other one")
+
+
 # Keys
 
 
