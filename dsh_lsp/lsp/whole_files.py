@@ -9,6 +9,7 @@ answer `applied: true`, and some empty the file that they are asked to create.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import anyio
 import anyio.to_thread
@@ -70,11 +71,11 @@ class WholeFiles:
             ToolError: nothing was done.
         """
         document = self._documents.at(prepared.path)
-        saved = await anyio.to_thread.run_sync(text_on_disk, prepared.path) if document is not None else None
-        if document is not None and not self._documents.is_saved(document.text, saved):
+        if document is not None and await self._differs(document, prepared.path):
             raise ToolError("the editor holds text of it that is not saved", code="DIRTY")
-        if prepared.new_path is not None and self._documents.at(prepared.new_path) is not None:
-            raise ToolError("the new name is open in the editor", code="EXISTS")
+        there = self._documents.at(prepared.new_path) if prepared.new_path is not None else None
+        if there is not None and await self._differs(there, prepared.path):  # a buffer that kept its name may stay
+            raise ToolError("the editor holds another text under the new name", code="EXISTS")
         copy = await anyio.to_thread.run_sync(copy_of, prepared, hunk, self._copies)
         operation = self._operation(prepared, document)
         if operation is None:
@@ -90,6 +91,10 @@ class WholeFiles:
         if reply != "applied":
             raise ToolError("the editor did not do it and gave no reason", code="REFUSED")
         return copy, "unconfirmed"
+
+    async def _differs(self, document: Document, path: Path) -> bool:
+        saved = await anyio.to_thread.run_sync(text_on_disk, path)
+        return not self._documents.is_saved(document.text, saved)
 
     def _operation(self, prepared: Prepared, document: Document | None) -> JsonObject | None:
         """What to ask of the editor; None where it does not hold the document or cannot do it."""

@@ -99,6 +99,21 @@ def test_a_document_with_the_users_unsaved_text_is_left_alone(root, operations, 
     play(root, story, resource_operations=operations)
 
 
+def test_a_buffer_that_kept_the_old_name_does_not_keep_the_file_from_getting_it_back(root) -> None:
+    async def story(bench: Bench) -> None:
+        await bench.open("a.txt")
+        await bench.land(FileRename(path="a.txt", new_path="b.txt"))
+        assert bench.text("a.txt") == TEXT
+        assert await bench.rewind() == [None]
+        assert (root / "a.txt").read_text() == TEXT
+        await bench.land(FileRename(path="a.txt", new_path="b.txt"))
+        await bench.type("a.txt", "two", "mine")
+        assert await bench.rewind() == ["the editor holds another text under the new name"]
+        assert (root / "b.txt").read_text() == TEXT
+
+    play(root, story)
+
+
 def test_a_file_that_changed_after_it_was_proposed_to_be_deleted_stays(root) -> None:
     async def story(bench: Bench) -> None:
         proposed = bench.propose(FileDelete(path="a.txt"))

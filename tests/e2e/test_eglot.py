@@ -254,6 +254,38 @@ def test_a_new_file_exists_only_after_its_acceptance(desk: EmacsDesk) -> None:
     assert desk.emacs.files() == files
 
 
+def test_files_are_renamed_and_deleted_on_disk_and_a_rewind_gives_all_back(desk: EmacsDesk) -> None:
+    emacs = desk.emacs
+    (desk.root / "closed.py").write_text("z = 1\n")
+    calls = [("move_file", {"path": "calc.py", "new_path": "lib/sums.py"}), ("delete_file", {"path": "closed.py"})]
+    desk.model.script(answer("", calls=calls[:1]), answer("", calls=calls[1:]), DONE)
+    desk.run("dsh.followup", text="Tidy up.")
+    for _ in calls:
+        desk.wait_for_review()
+        emacs.run_command("dsh-accept-all")
+        wait_for(lambda: not desk.pending(), "it is decided")
+    assert "the file is lib/sums.py now" in desk.tool_result(2)
+    assert "the file is gone" in desk.tool_result(3)
+    assert desk.on_disk("lib/sums.py") == CALC
+    assert emacs.text("calc.py") == CALC, "Emacs knows no such operation; its buffer is left alone"
+    desk.run("dsh.rewind", turn=1)
+    wait_for(lambda: (desk.root / "calc.py").exists() and (desk.root / "closed.py").exists(), "all is given back")
+    assert (desk.on_disk("calc.py"), desk.on_disk("closed.py")) == (CALC, "z = 1\n")
+    assert not (desk.root / "lib" / "sums.py").exists()
+
+
+def test_a_rewind_takes_the_agents_lines_and_leaves_those_of_the_user(desk: EmacsDesk) -> None:
+    emacs = desk.emacs
+    desk.open_review()
+    emacs.run_command("dsh-accept-all")
+    wait_for(lambda: emacs.text("calc.py") == MENDED, "the edit is in the buffer")
+    assert "was accepted" in desk.tool_result(2)
+    emacs.value('(with-current-buffer "calc.py" (goto-char (point-max)) (insert "# mine\\n"))')
+    wait_for(lambda: desk.run("dsh.status")["state"] == "idle", "the turn is over")
+    desk.run("dsh.rewind", turn=1)
+    wait_for(lambda: emacs.text("calc.py") == CALC + "# mine\n", "the edit is taken back, and nothing else")
+
+
 # Typing that goes on
 
 
