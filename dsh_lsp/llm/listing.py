@@ -49,7 +49,7 @@ async def list_models(llm: Llm, *, in_use: str) -> Listing:
         except (LlmError, ConfigError) as error:
             if provider == in_use or error.code not in NOT_SET_UP:
                 failed[provider] = Unlisted(provider=provider, code=error.code, message=str(error))
-        except Exception as error:
+        except Exception as error:  # the border to adapters, some of which come from plugins
             log.warning("%s gave no list of models", provider, exc_info=error)
             failed[provider] = Unlisted(provider=provider, code="UNKNOWN", message=error_chain(error))
 

@@ -75,9 +75,7 @@ class Compactor:
         self._agent, self._log, self._llm = ctx.get(Agent), ctx.get(SessionLog), ctx.get(Llm)
         self._overflowed = False  # whether room was made for the call that now fails again
         self._lowered = False
-        self._failed_at: int | None = (
-            None  # the tokens at which no summary came: not tried again until there are more
-        )
+        self._failed_at: int | None = None  # tokens at which no summary came: only more of them are worth a try
         self._warned: set[str] = set()
 
     # -- asked for ---------------------------------------------------------------------------------------------
