@@ -5,13 +5,16 @@ Rules: all are asked at the same time; a provider that nobody set up is no failu
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 import anyio
 
-from dsh_lsp.errors import ConfigError, LlmError
+from dsh_lsp.errors import ConfigError, LlmError, error_chain
 from dsh_lsp.llm.adapter import Lists, Llm, ModelInfo
 from dsh_lsp.wire import Wire
+
+log = logging.getLogger(__name__)
 
 NOT_SET_UP = frozenset({"MISSING_CREDENTIAL", "BAD_SETTING"})
 
@@ -46,6 +49,9 @@ async def list_models(llm: Llm, *, in_use: str) -> Listing:
         except (LlmError, ConfigError) as error:
             if provider == in_use or error.code not in NOT_SET_UP:
                 failed[provider] = Unlisted(provider=provider, code=error.code, message=str(error))
+        except Exception as error:  # the border to adapters, some of which come from plugins
+            log.warning("%s gave no list of models", provider, exc_info=error)
+            failed[provider] = Unlisted(provider=provider, code="UNKNOWN", message=error_chain(error))
 
     async with anyio.create_task_group() as tasks:
         for provider in llm.providers:

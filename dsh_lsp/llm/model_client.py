@@ -223,7 +223,11 @@ class ModelClient:
         import httpx
 
         if path not in self._urls:
-            self._urls[path] = httpx.URL(self._settings.url_of(path))
+            try:
+                self._urls[path] = httpx.URL(self._settings.url_of(path))
+            except httpx.InvalidURL as error:
+                message = f"model.baseUrl is no address that can be asked: {error}"
+                raise LlmError(LlmFailure(message=message, code="BAD_SETTING")) from error
         return self._urls[path]
 
     async def _open_client(self) -> httpx.AsyncClient:

@@ -218,11 +218,17 @@ class Feed:
             "paused": agent.status == "idle" and agent.inbox.pending,
             "mode": self._session.modes.current,
             "model": {"provider": route.provider, "name": route.model},
-            "usage": {**encode(self._usage), "contextTokens": agent.meter.tokens},
+            "usage": self._usage_now(),
         }
         if waiting:
             status["waitingFor"] = waiting
         return status
+
+    def _usage_now(self) -> JsonObject:
+        """Tokens so far, and those of the next request; `estimated` where no provider has counted them."""
+        meter = self._session.agent.meter
+        counted = {**encode(self._usage), "contextTokens": meter.tokens}
+        return {**counted, "estimated": True} if meter.estimated else counted
 
     def touch_status(self) -> None:
         """Send the status in the next tick of the loop if it is another one by then."""

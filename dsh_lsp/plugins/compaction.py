@@ -38,7 +38,7 @@ name = SOURCE
 inject = (AgentHooks, Agent, SessionLog, Llm, TaskGroup)
 
 MIN_OUTPUT = 1_024
-MIN_HEAD_SHARE = 0.05  # of the window: under pressure, less than that is not worth a summary
+MIN_HEAD_SHARE = 0.05  # of the window: under pressure, less than that is not worth a summary, or another try
 UNKNOWN_WINDOW_SHARE = 0.6  # of what is there now: a summarizer whose window nobody knows gets no more than that
 
 
@@ -75,6 +75,7 @@ class Compactor:
         self._agent, self._log, self._llm = ctx.get(Agent), ctx.get(SessionLog), ctx.get(Llm)
         self._overflowed = False  # whether room was made for the call that now fails again
         self._lowered = False
+        self._failed_at: int | None = None  # tokens at which no summary came: only more of them are worth a try
         self._warned: set[str] = set()
 
     # -- asked for ---------------------------------------------------------------------------------------------
@@ -85,25 +86,12 @@ class Compactor:
         Raises:
             SessionError: `BUSY`.
         """
+        before = self._agent.meter.tokens
 
-        async def job(signal: AbortSignal) -> Outcome:
-            before = self._agent.meter.tokens
-            failure: LlmFailure | None = None
-            try:
-                retain = int(self._settings.retain * before)
-                await self._summarize(signal, turn=None, retain=retain, window=self._window())
-            except Aborted:
-                failure = LlmFailure(message="cancelled", code="CANCELLED")
-            except DshError as error:
-                failure = failure_of(error)
+        async def job(signal: AbortSignal) -> None:
+            retain = int(self._settings.retain * before)
+            await self._summarize(signal, turn=None, retain=retain, window=self._window())
             await self._agent.on_disk()
-            return Outcome(
-                ok=failure is None,
-                before=before,
-                after=self._agent.meter.tokens,
-                code=failure.code if failure is not None else None,
-                message=failure.message if failure is not None else None,
-            )
 
         try:
             running = self._agent.run_maintenance(job)
@@ -111,7 +99,22 @@ class Compactor:
             raise SessionError("the session is at work: cancel it or wait, then compact", code="BUSY") from error
 
         async def run() -> None:
-            report(await running)
+            failure: LlmFailure | None = None
+            try:
+                await running
+            except Aborted:
+                failure = LlmFailure(message="cancelled", code="CANCELLED")
+            except Exception as error:  # noqa: BLE001 - nobody waits for this task, and the server must outlive it
+                failure = failure_of(error)
+            report(
+                Outcome(
+                    ok=failure is None,
+                    before=before,
+                    after=self._agent.meter.tokens,
+                    code=failure.code if failure is not None else None,
+                    message=failure.message if failure is not None else None,
+                )
+            )
 
         self._ctx.get(TaskGroup).start_soon(run)
 
@@ -126,6 +129,7 @@ class Compactor:
             try:
                 await self._relieve(payload)
             except (DshError, OSError) as error:
+                self._failed_at = self._agent.meter.tokens
                 nothing = isinstance(error, CompactionError) and error.code == "NOTHING_TO_COMPACT"
                 self._ctx.log.log(INFO if nothing else WARNING, "no room could be made: %s", error)
         decision = await call_next(payload)
@@ -144,8 +148,11 @@ class Compactor:
             return self._agent.meter.tokens + arriving >= threshold
 
         if not is_pressed():
+            self._failed_at = None
             return
         self._prune(unseen=False)
+        if self._failed_at is not None and self._agent.meter.tokens < self._failed_at + window * MIN_HEAD_SHARE:
+            return
         for _ in range(self._settings.passes):
             if not is_pressed():
                 return

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
 import anyio
@@ -173,6 +174,35 @@ async def test_calls_share_one_connection(server: FakeModelServer, adapter: Http
     await collect(adapter)
     await collect(adapter)
     assert server.connections == 1
+
+
+async def test_a_connection_that_the_server_closed_meanwhile_is_not_used_again(
+    server: FakeModelServer, adapter: HttpAdapter
+) -> None:
+    server.script(answer("one"), answer("two"))
+    await collect(adapter)
+    server.hang_up()
+    await anyio.sleep(0.05)
+    assert finish_of(await collect(adapter)).failure is None
+    assert server.connections == 2
+
+
+async def test_a_connection_that_is_never_taken_is_a_timeout() -> None:
+    with socket.socket() as full:  # a backlog that nobody empties: the next connection is not taken
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        taken = [socket.socket() for _ in range(2)]
+        for one in taken:
+            one.setblocking(False)
+            with suppress(BlockingIOError):
+                one.connect(full.getsockname())
+        await anyio.sleep(0.05)
+        adapter = adapter_for(f"http://127.0.0.1:{full.getsockname()[1]}", connect_timeout_s=0.2, idle_timeout_s=0.5)
+        code, _ = await failure_text(adapter)
+        assert code == "TIMEOUT"
+        await adapter.aclose()
+        for one in taken:
+            one.close()
 
 
 async def test_a_request_says_who_asks_and_for_whom(server: FakeModelServer, adapter: HttpAdapter) -> None:

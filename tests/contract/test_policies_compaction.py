@@ -159,7 +159,7 @@ async def test_a_summarizer_reads_the_conversation_as_it_was_sent() -> None:
 @pytest.mark.parametrize(
     ("summary", "code"),
     [
-        (say("word " * 5_000), "NOT_SMALLER"),
+        (say("你" * 5_000), "NOT_SMALLER"),
         (say(" \n"), "EMPTY_SUMMARY"),
         (think("hm"), "EMPTY_SUMMARY"),
         (say("half a") + finish_as("max-tokens"), "SUMMARY_CUT"),
@@ -179,6 +179,7 @@ async def test_a_summary_that_is_none_leaves_the_surface_as_it_was_and_the_turn_
             failed = w.h.of("compaction/end")
             assert failed
             assert {event.data.error.code for event in failed} == {code}
+            assert len(failed) < 12, "it is not asked for at every step"
             assert not w.h.of("compaction/summary")
             assert texts(model.requests[-1].messages)[0] == "the task"
             assert len(model.requests[-1].messages) == 61
@@ -352,6 +353,24 @@ async def test_it_may_be_cancelled_and_there_may_be_nothing_to_do() -> None:
         await until(lambda: done)
         assert (done[0].ok, done[0].code) == (False, "CANCELLED")
         assert not w.h.of("compaction/summary")
+
+
+async def test_a_log_that_cannot_be_written_is_told_and_ends_nothing_else() -> None:
+    model = FakeModel(steps(6), window=100_000)
+    broken: list[bool] = []
+
+    async def barrier() -> None:
+        if broken:
+            raise SessionError("the disk is full", code="LOG_NOT_WRITABLE")
+
+    async with working(model, parts={"barrier": barrier}) as w:
+        await w.h.ask("one")
+        broken.append(True)
+        outcome = await compacted(w)
+        assert (outcome.ok, outcome.code) == (False, "LOG_NOT_WRITABLE")
+        broken.clear()
+        await w.h.ask("two")
+        assert ends(w.h.log) == ["completed", "completed"]
 
 
 async def test_it_does_not_begin_while_a_turn_runs() -> None:

@@ -174,6 +174,7 @@ class FakeModelServer:
         )
         self._started = threading.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._transports: set[asyncio.WriteTransport] = set()
         self._loop: asyncio.AbstractEventLoop
         self._stopping: asyncio.Event
 
@@ -185,6 +186,15 @@ class FakeModelServer:
     def script(self, *replies: ScriptedReply) -> None:
         """Add replies to the script."""
         self._replies.extend(replies)
+
+    def hang_up(self) -> None:
+        """Close every connection, as a server does with those that are idle, and go on serving."""
+
+        def close() -> None:
+            for transport in list(self._transports):
+                transport.abort()
+
+        self._loop.call_soon_threadsafe(close)
 
     def wait_for_requests(self, count: int, timeout_s: float = 10.0) -> None:
         """Wait, outside of a loop, until so many requests have come.
@@ -235,6 +245,7 @@ class FakeModelServer:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
+        self._transports.add(writer.transport)
         self.connections += 1
         try:
             while (request := await _read_request(reader)) is not None:
@@ -248,6 +259,7 @@ class FakeModelServer:
             pass  # the server stops; a cancelled connection task would be reported as an error
         finally:
             self._tasks.discard(task)
+            self._transports.discard(writer.transport)
             writer.transport.abort()
 
     async def _answer(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
