@@ -14,20 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from dsh_lsp.compose import Settings
+from dsh_lsp.settings import rights_of
 
 ROOT = Path(__file__).parents[2]
 MANIFEST = ROOT / "editor-clients" / "vscode" / "package.json"
 PAGE = ROOT / "docs" / "protocol.md"
 
 SAID_BY_THE_CLIENT = {"eventToken", "workspaceTrusted"}
-RAISES_RIGHTS = {
-    "model.baseUrl",
-    "model.apiKeyEnv",
-    "mode",
-    "shell.allow",
-    "sessions.directory",
-    "plugins",
-}
 OF_THE_CLIENT = {
     "dsh.client.server": {
         "type": "array",
@@ -45,10 +38,11 @@ def properties() -> dict[str, dict[str, Any]]:
     """The settings as `contributes.configuration` has them."""
     schema = Settings.model_json_schema(by_alias=True)
     descriptions = dict(re.findall(r"^\| `([a-zA-Z.]+)`(?: †)? \| [^|]* \| (.*) \|$", PAGE.read_text(), re.MULTILINE))
+    rights = rights_of(Settings)
     made = {
         f"dsh.{key}": {
             **_kind(field),
-            "scope": "machine" if key in RAISES_RIGHTS else "window",
+            "scope": "machine" if key in rights else "window",
             "markdownDescription": _sentence(descriptions[key]),
         }
         for key, field in _leaves(schema, schema)

@@ -7,8 +7,10 @@ import re
 
 import pytest
 
+from dsh_lsp.compose import Settings
 from dsh_lsp.lsp import protocol
-from tests.architecture.client_settings import MANIFEST, RAISES_RIGHTS, properties
+from dsh_lsp.settings import rights_of
+from tests.architecture.client_settings import MANIFEST, properties
 
 CLIENT = MANIFEST.parent
 SOURCES = {path: path.read_text() for path in sorted((CLIENT / "src").rglob("*.ts"))}
@@ -30,9 +32,10 @@ def test_the_settings_are_made_from_the_servers_models() -> None:
 
 
 def test_no_workspace_can_set_what_raises_rights() -> None:
-    for key in ("dsh.client.server", *(f"dsh.{key}" for key in RAISES_RIGHTS)):
-        setting = CONTRIBUTES["configuration"][0]["properties"].get(key)
-        assert setting is None or setting["scope"] == "machine", key
+    written = CONTRIBUTES["configuration"][0]["properties"]
+    raising = {f"dsh.{key}" for key in rights_of(Settings)} - {"dsh.workspaceTrusted"}
+    for key in {"dsh.client.server", *raising}:
+        assert written[key]["scope"] == "machine", key
 
 
 def test_the_client_names_the_servers_version_requests_and_commands() -> None:

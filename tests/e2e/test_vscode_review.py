@@ -103,11 +103,6 @@ def test_typing_in_the_document_during_a_review_loses_nothing_and_a_refusal_chan
     desk.wait_until_idle()
     assert desk.window.text("calc.py") == typed + CALC
     assert desk.window.on_disk("calc.py") == CALC
-    for _ in range(3):
-        desk.window.press("Control+z")
-    wait_for(
-        lambda: (desk.window.document("calc.py") or {})["text"] in (CALC, typed + CALC), "undo is the user's own"
-    )
 
 
 def test_a_declined_review_leaves_the_file_byte_for_byte(client_workbench, tmp_path: Path) -> None:
@@ -176,7 +171,7 @@ def test_lines_that_the_user_changes_meanwhile_are_a_conflict_and_stay_theirs(de
     wait_for(lambda: desk.proposal_text("calc.py") == theirs.replace("a + a + a", "a + a"), "the other edit is left")
     desk.window.press("Control+Alt+Shift+y")
     result = desk.tool_result(2)
-    assert "calc.py: the user changed these lines meanwhile; the edit was not applied." in result
+    assert "calc.py: these lines were changed meanwhile; the edit was not applied." in result
     assert "calc.py: the edit was accepted and is in the document, line 7" in result
     assert desk.window.text("calc.py") == theirs.replace("a + a + a", "a + a")
     desk.wait_until_idle()

@@ -169,6 +169,7 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
       case 'send':
         return this.#send(message.how, message.text);
       case 'run':
+        if (!message.command.startsWith('dsh.ui.')) return;
         return void (await vscode.commands.executeCommand(message.command, ...message.args));
       case 'approve': {
         const { approval, decision, comment } = message;

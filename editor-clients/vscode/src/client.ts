@@ -223,7 +223,7 @@ export class Client implements vscode.Disposable {
   ): Promise<Commands[K][1]> {
     if (this.#client === undefined) await this.start();
     const client = this.#client;
-    if (client === undefined) throw new Error('the server does not run');
+    if (client === undefined) throw new Error('no server runs: install one, or see the log');
     const params = { command, arguments: [argument] };
     return (await client.sendRequest(ExecuteCommandRequest.type, params, token)) as Commands[K][1];
   }

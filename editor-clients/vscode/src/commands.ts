@@ -152,8 +152,11 @@ async function setApiKey({ client, keys, store, chat }: Parts): Promise<void> {
   await restartWhenIdle(client, store);
 }
 
-async function useDemo({ chat }: Parts): Promise<void> {
+/** A session keeps its model, so that the demo begins one of its own. */
+async function useDemo({ chat, client, sessions, store }: Parts): Promise<void> {
   await vscode.workspace.getConfiguration('dsh').update('model.provider', 'demo', vscode.ConfigurationTarget.Global);
+  await restartWhenIdle(client, store);
+  await sessions.create();
   await chat.open();
 }
 

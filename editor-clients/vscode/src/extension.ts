@@ -10,6 +10,7 @@ import { Context } from './context.ts';
 import { FixProvider, shownLenses } from './fixes.ts';
 import { KeyStore } from './key.ts';
 import { lendLanguage } from './language.ts';
+import { tellOutcome } from './outcomes.ts';
 import { ProposalFiles } from './proposal_files.ts';
 import { Reviews } from './review.ts';
 import { closeTabs } from './review_tabs.ts';
@@ -54,6 +55,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     reviews,
     new StatusItem({ client: connection, store, keys }),
     connection.onValue((value) => store.take(value)),
+    connection.onValue(tellOutcome),
     connection.onStatus((status) => store.takeStatus(status)),
     vscode.languages.registerCodeActionsProvider(FILES, new FixProvider(), FixProvider.metadata),
     vscode.workspace.onDidChangeConfiguration((change) => {

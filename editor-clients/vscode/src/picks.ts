@@ -2,7 +2,7 @@
 
 import * as vscode from 'vscode';
 import type { Client } from './client.ts';
-import type { JsonObject, Mode } from './protocol.ts';
+import type { Mode } from './protocol.ts';
 import type { Store } from './store.ts';
 import type { SessionView } from './view.ts';
 
@@ -32,13 +32,13 @@ const LIST_MS = 10_000;
 /** The list comes as an event when the endpoint has answered; a name can be typed before that, or without it. */
 export async function pickModel(client: Client, store: Store): Promise<void> {
   const provider = store.view.provider ?? store.status?.model.provider ?? 'deepseek';
-  const picker = vscode.window.createQuickPick<vscode.QuickPickItem & { provider: string }>();
+  const picker = vscode.window.createQuickPick<ModelRow>();
   picker.title = 'DSH: Model';
   picker.placeholder = 'Choose a model, or type its name';
   picker.busy = true;
   const listener = client.onValue(({ type, data }) => {
     if (type !== 'model/list') return;
-    picker.items = modelsOf(data as JsonObject, provider);
+    picker.items = modelsOf(data as Listing);
     picker.busy = false;
   });
   const timer = setTimeout(() => {
@@ -73,13 +73,26 @@ export async function pickModel(client: Client, store: Store): Promise<void> {
   if (chosen !== undefined) await client.run('dsh.model.set', { ...of(store), ...chosen });
 }
 
-function modelsOf(data: JsonObject, provider: string): (vscode.QuickPickItem & { provider: string })[] {
-  const models = Array.isArray(data.models) ? data.models : [];
-  return models.map((model) => {
-    const found = typeof model === 'string' ? { name: model } : ((model ?? {}) as JsonObject);
-    const by = String(found.provider ?? data.provider ?? provider);
-    return { label: String(found.name ?? found.id ?? ''), description: by, provider: by };
-  });
+type ModelRow = vscode.QuickPickItem & { provider: string };
+type Listing = {
+  models: { provider: string; name: string; contextWindow?: number }[];
+  failed: { provider: string; message: string }[];
+};
+
+/** The models, each provider's together; a provider that did not answer says why, and cannot be chosen. */
+function modelsOf({ models, failed }: Listing): ModelRow[] {
+  const rows = models.map(({ provider, name, contextWindow }) => ({
+    label: name,
+    description:
+      contextWindow === undefined ? provider : `${provider}, ${Math.round(contextWindow / 1000)}k tokens of context`,
+    provider,
+  }));
+  const silent = failed.map(({ provider, message }) => ({
+    label: `${provider}: ${message}`,
+    kind: vscode.QuickPickItemKind.Separator,
+    provider,
+  }));
+  return [...rows, ...silent];
 }
 
 /** A turn with edits that landed, the newest first. */

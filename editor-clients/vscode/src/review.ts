@@ -105,11 +105,9 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
     await this.#load();
     const files = [...this.#open.values()].filter((file) => options.uri === undefined || file.uri === options.uri);
     const [first] = files;
-    if (first === undefined) {
-      void vscode.window.showInformationMessage('DSH: no edits wait for a review.');
-      return;
-    }
+    if (first === undefined) return void vscode.window.showInformationMessage('DSH: no edits wait for a review.');
     const shown = { preview: false, preserveFocus: options.preserveFocus ?? false };
+    if (files.length > 1 && options.preserveFocus) return; // the editor would take the focus for several files
     if (files.length === 1) {
       await vscode.commands.executeCommand('vscode.diff', first.left, first.right, titleOf(first), shown);
     } else {

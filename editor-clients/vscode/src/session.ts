@@ -16,6 +16,7 @@ import type {
   QuestionItem,
   ReviewItem,
   SessionView,
+  Todo,
   ToolItem,
   Turn,
   Waiting,
@@ -52,6 +53,7 @@ type Events = {
   'request/context': { provider: string; model: string; contextWindow?: number };
   'permission/preset': { preset: Mode };
   'session/title': { title: string };
+  'todo/write': { items: Todo[] };
   'approval/asked': {
     id: string;
     callId: string;
@@ -62,6 +64,9 @@ type Events = {
   'approval/decided': { id: string; outcome: { kind: string; comment?: string } };
   'question/asked': { id: string; text: string; options?: string[]; freeText?: boolean };
   'question/answered': { id: string; answer?: string };
+  'model/selected': { provider: string; name: string };
+  'compaction/start': object;
+  'compaction/end': { tokensAfter?: number };
   'llm/retry': { step: number; retry: number; maxRetries: number; delayMs: number };
   'llm/retry-started': { step: number };
   'review/opened': { proposal: string; files: OpenedFile[] };
@@ -93,8 +98,15 @@ const FOLDS: { [K in keyof Events]: Fold<K> } = {
     const { contextWindow: _, ...usage } = view.usage;
     return { ...view, provider, model, usage: optional(usage, { contextWindow }) };
   },
+  'model/selected': (view, { provider, name }) => ({ ...view, provider, model: name }),
+  'compaction/start': (view) => ({ ...view, compacting: true }),
+  'compaction/end': (view, { tokensAfter }) => {
+    const usage = tokensAfter === undefined ? view.usage : { ...view.usage, contextTokens: tokensAfter };
+    return { ...view, usage, compacting: false };
+  },
   'permission/preset': (view, { preset }) => ({ ...view, mode: preset }),
   'session/title': (view, { title }) => ({ ...view, title }),
+  'todo/write': (view, { items }) => ({ ...view, todo: items }),
   'approval/asked': (view, asked) => addItem(view, approvalOf(asked)),
   'approval/decided': (view, { id, outcome }) =>
     updateLast(

@@ -41,6 +41,7 @@ export class Sessions {
 
   /** The current session's id; a new session is made if there is none. */
   async current(): Promise<string> {
+    await this.#client.start(); // it may be opening the session that was the current one
     return this.#store.session ?? (await this.create());
   }
 

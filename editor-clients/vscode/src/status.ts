@@ -72,7 +72,7 @@ export class StatusItem implements vscode.Disposable {
       return { icon: 'warning', text: 'DSH', label: 'DSH has no server', warns: true };
     if (connection.kind === 'stopped') return { icon: 'error', text: 'DSH', label: connection.reason, warns: true };
     const { view, status } = this.#store;
-    if (status?.state === 'compacting')
+    if (view.compacting || status?.state === 'compacting')
       return { icon: 'sync~spin', text: 'DSH compacting', label: 'DSH is compacting the history' };
     const waits = waitingFor(view) ?? (runningTurn(view) === undefined ? undefined : status?.waitingFor);
     const words = waits === undefined ? undefined : WAITS[waits];

@@ -98,6 +98,8 @@ export type Usage = {
   contextWindow?: number;
 };
 
+export type Todo = { text: string; status: 'pending' | 'in_progress' | 'done' };
+
 export type SessionView = {
   title?: string;
   mode?: Mode;
@@ -105,13 +107,17 @@ export type SessionView = {
   model?: string;
   turns: Turn[];
   live: LiveText[];
+  todo: Todo[];
   queue: { nextTurn: Waiting[]; nextStep: Waiting[] };
   usage: Usage;
+  /** The history is being made shorter. */
+  compacting?: boolean;
 };
 
 export const EMPTY: SessionView = {
   turns: [],
   live: [],
+  todo: [],
   queue: { nextTurn: [], nextStep: [] },
   usage: { input: 0, output: 0, cacheRead: 0, contextTokens: 0 },
 };
@@ -133,7 +139,8 @@ export function waitingFor(view: SessionView): WaitingFor | undefined {
   return items.some((item) => item.kind === 'failure' && item.waits) ? 'retry' : undefined;
 }
 
-export function stateOf(view: SessionView): 'idle' | 'running' | 'waiting' {
+export function stateOf(view: SessionView): 'idle' | 'running' | 'waiting' | 'compacting' {
+  if (view.compacting) return 'compacting';
   if (runningTurn(view) === undefined) return 'idle';
   return waitingFor(view) === undefined ? 'running' : 'waiting';
 }

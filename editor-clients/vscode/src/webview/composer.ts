@@ -8,6 +8,7 @@ import type { Chip, Frame, How } from '../chat_messages.ts';
 import type { Mode, Status } from '../protocol.ts';
 import { runningTurn, type SessionView, type Waiting } from '../view.ts';
 import { button, el, icon, iconButton } from './dom.ts';
+import { todoRow } from './items.ts';
 import { keep, kept, post, run } from './page.ts';
 
 const MODE_WORDS: Record<Mode, string> = {
@@ -21,6 +22,7 @@ export class Composer {
   readonly element = el('div', { id: 'composer' });
   readonly #input = el('textarea', { id: 'input', rows: 2, 'aria-describedby': 'hint' }) as HTMLTextAreaElement;
   readonly #chips = el('div', { class: 'chips', 'aria-label': 'Context' });
+  readonly #todo = el('div', { class: 'todo-list' });
   readonly #review = el('div', { class: 'review-bar' });
   readonly #queue = el('div', { class: 'queue' });
   readonly #error = el('div', { class: 'send-error', role: 'alert' });
@@ -38,7 +40,7 @@ export class Composer {
     const label = el('label', { for: 'input', class: 'sr' }, 'Message');
     this.#files.hidden = true;
     const box = el('div', { class: 'box' }, this.#chips, label, this.#input, this.#hint, this.#files, this.#bar);
-    this.element.append(this.#review, this.#queue, this.#error, box);
+    this.element.append(this.#todo, this.#review, this.#queue, this.#error, box);
     this.#input.value = kept().draft;
     this.#input.addEventListener('input', () => this.#typed());
     this.#input.addEventListener('keydown', (event) => this.#key(event));
@@ -77,6 +79,7 @@ export class Composer {
     if (before.frame !== frame) this.#drawChips(frame);
     if (before.view?.queue !== view.queue || before.status?.paused !== status?.paused) this.#drawQueue(view);
     if (before.view?.turns.at(-1) !== view.turns.at(-1)) this.#drawReview(view);
+    if (before.view?.todo !== view.todo) this.#drawTodo(view);
     this.#drawBar();
   }
 
@@ -227,6 +230,27 @@ export class Composer {
     this.#chips.replaceChildren(...chips, ...offer);
   }
 
+  /** What there is to do: a line, which unfolds. */
+  #drawTodo({ todo }: SessionView): void {
+    const open = this.#todo.querySelector('details')?.open ?? false;
+    const done = todo.filter(({ status }) => status === 'done').length;
+    const now = todo.find(({ status }) => status === 'in_progress')?.text;
+    if (todo.length === 0 || done === todo.length) {
+      this.#todo.replaceChildren();
+      return;
+    }
+    const head = el(
+      'summary',
+      {},
+      icon('checklist'),
+      el('span', {}, `${done} of ${todo.length}${now ? `: ${now}` : ' done'}`),
+    );
+    const rows = todo.map(({ text, status }) => todoRow(text, status));
+    this.#todo.replaceChildren(
+      el('details', open ? { open: true } : {}, head, el('ul', { class: 'todos' }, ...rows)),
+    );
+  }
+
   /** What waits for a review, all proposals together, where it is always in sight. */
   #drawReview(view: SessionView): void {
     const reviews = (view.turns.at(-1)?.items ?? []).filter((item) => item.kind === 'review');
@@ -305,7 +329,7 @@ export class Composer {
     if (view === undefined) return;
     const running = this.#running;
     const mode = view.mode ?? this.#status?.mode ?? 'ask';
-    const model = this.#status?.model.name ?? view.model ?? '';
+    const model = view.model ?? this.#status?.model.name ?? '';
     const words = this.#input.value.trim() !== '';
     this.#input.placeholder = running ? 'Steer the running turn' : 'Ask DSH, @ adds a file';
     this.#hint.textContent = running

@@ -1,7 +1,17 @@
 /** Items: each thing that a turn shows, as an element. */
 
 import type { Card, Decision } from '../protocol.ts';
-import type { ApprovalItem, FailureItem, FileItem, Item, QuestionItem, ReviewItem, Said, ToolItem } from '../view.ts';
+import type {
+  ApprovalItem,
+  FailureItem,
+  FileItem,
+  Item,
+  QuestionItem,
+  ReviewItem,
+  Said,
+  Todo,
+  ToolItem,
+} from '../view.ts';
 import { button, type Child, el, icon } from './dom.ts';
 import { codeBlock, markdown } from './markdown.ts';
 import { post, run } from './page.ts';
@@ -146,17 +156,26 @@ function todoList(text: string): HTMLElement {
   const rows = text.split('\n').filter((line) => line.trim() !== '');
   const items = rows.map((row) => {
     const [, mark = ' ', words = row] = /^\s*(?:[-*]\s*)?\[(.)\]\s*(.*)$/.exec(row) ?? [];
-    const [name, state] =
-      mark === 'x' ? ['pass-filled', 'done'] : mark === ' ' ? ['circle-large', 'to do'] : ['record', 'in work'];
-    return el(
-      'li',
-      { class: `todo ${state.replace(' ', '-')}` },
-      icon(name),
-      el('span', { class: 'sr' }, `${state}: `),
-      el('span', {}, words),
-    );
+    return todoRow(words, mark === 'x' ? 'done' : mark === ' ' ? 'pending' : 'in_progress');
   });
   return el('ul', { class: 'todos' }, ...items);
+}
+
+const TODO_STATES: Record<Todo['status'], [icon: string, words: string]> = {
+  pending: ['circle-large', 'to do'],
+  in_progress: ['record', 'in work'],
+  done: ['pass-filled', 'done'],
+};
+
+export function todoRow(text: string, status: Todo['status']): HTMLElement {
+  const [name, words] = TODO_STATES[status];
+  return el(
+    'li',
+    { class: `todo ${status}` },
+    icon(name),
+    el('span', { class: 'sr' }, `${words}: `),
+    el('span', {}, text),
+  );
 }
 
 // -- people ---------------------------------------------------------------------------------------------------------
