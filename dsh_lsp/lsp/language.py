@@ -101,7 +101,7 @@ class EditorLanguages:
     ) -> list[FileEdit] | None:
         """The edits that give a name another one everywhere."""
         reply = await self._navigate("rename", spot, approved, newName=new_name)
-        if reply is _NOTHING or reply is None:
+        if reply is _NOTHING:
             return None
         try:
             found = edits_of(reply)
@@ -127,7 +127,8 @@ class EditorLanguages:
     async def _request(self, params: JsonObject) -> Any:
         if not self._editor.profile.offers("navigate"):
             return _NOTHING
-        return await self._ask(NAVIGATE, params, NAVIGATE_TIMEOUT_S)
+        reply = await self._ask(NAVIGATE, params, NAVIGATE_TIMEOUT_S)
+        return _NOTHING if reply is None else reply  # `null` is no answer: nobody was there to give one
 
     async def _ask(self, method: str, params: JsonObject, timeout_s: float) -> Any:
         try:
@@ -195,7 +196,7 @@ class EditorLanguages:
         return FileEdit(path=base.path, base=base, new=new)
 
 
-_NOTHING: Final = object()  # nobody answered; `null` is the answer "there is nothing"
+_NOTHING: Final = object()  # nobody answered, which is not the answer "there is nothing"
 
 
 def _read(read: Callable[[Any], R], reply: Any) -> R | None:

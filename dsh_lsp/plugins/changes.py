@@ -3,16 +3,20 @@
 A file is known from the result that showed it (`meta.digest`), and after an edit from what landed (`meta.files`). It
 is looked at again before each step, as the editor holds it; the runtime context lists those that differ.
 
-Rules: what counts is the text, not a time; a file that the model has read again is known again; what changed by the
-agent's own edit is no news; the log is the only memory, so that a session that goes on knows what it knew.
+Rules: what counts is the text, and a time only tells that nobody can have changed it; a file that the model has read
+again is known again; what changed by the agent's own edit is no news; the log is the only memory, so that a session
+that goes on knows what it knew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import anyio
+import anyio.to_thread
 
 from dsh_lsp.agent.hooks import AgentHooks, Enter, PreStep, Reject
 from dsh_lsp.agent.snapshot import RuntimeContext
@@ -30,6 +34,9 @@ inject = (AgentHooks, RuntimeContext, SessionLog, Workspace)
 MAX_FILES: Final = 200  # the last that were seen
 MAX_NAMES: Final = 30
 AT_ONCE: Final = 8
+SETTLED_NS: Final = 2_000_000_000  # a later change could carry the same time
+
+Stamp = tuple[int, int, int]  # time, size, identity
 
 
 class Known:
@@ -70,14 +77,14 @@ class Known:
 def apply(ctx: Context, _settings: Any) -> None:
     """Look at the known files before each step."""
     hooks, log, workspace = ctx.get(AgentHooks), ctx.get(SessionLog), ctx.get(Workspace)
-    known = Known()
+    known, looks = Known(), Looks(workspace)
     for event in log.facts():
         known.note(event)
     differing: list[str] = []
 
     async def look(payload: PreStep, call_next: Callable[[PreStep], Awaitable[Enter | Reject]]) -> Enter | Reject:
         nonlocal differing
-        differing = await changed_files(workspace, known.digests)
+        differing = await looks.differing(known.digests)
         return await call_next(payload)
 
     ctx.register(RuntimeContext, name, 50, lambda: describe(differing))
@@ -85,26 +92,58 @@ def apply(ctx: Context, _settings: Any) -> None:
     ctx.listen(hooks.pre_step, look, prepend=True)
 
 
-async def changed_files(workspace: Workspace, digests: Mapping[str, str]) -> list[str]:
-    """The known files that hold another text by now, or none."""
-    found: list[str] = []
-    slots = anyio.CapacityLimiter(AT_ONCE)
+class Looks:
+    """Looks at files, and remembers what it saw of those that nobody has touched for a while."""
 
-    async def look(path: str, digest: str) -> None:
-        async with slots:
-            try:
-                now = digest_of((await workspace.read(path, frozenset({"outside"}))).text)
-            except ToolError as error:
-                if error.code == "NOT_FOUND":
-                    found.append(f"{path} (gone)")
-                return
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._seen: dict[str, tuple[Stamp, str | None]] = {}
+
+    async def differing(self, digests: Mapping[str, str]) -> list[str]:
+        """The files that hold another text by now, or none."""
+        held = {document.path for document in self._workspace.open_documents()}
+        stamps = await anyio.to_thread.run_sync(
+            stamps_of, self._workspace.root, [path for path in digests if path not in held]
+        )
+        slots = anyio.CapacityLimiter(AT_ONCE)
+        found: list[str] = []
+
+        async def look(path: str, digest: str) -> None:
+            async with slots:
+                now = await self._digest(path, stamps.get(path))
             if now != digest:
-                found.append(path)
+                found.append(path if now is not None else f"{path} (gone)")
 
-    async with anyio.create_task_group() as tasks:
-        for path, digest in list(digests.items()):
-            tasks.start_soon(look, path, digest)
-    return sorted(found)
+        async with anyio.create_task_group() as tasks:
+            for path, digest in list(digests.items()):
+                tasks.start_soon(look, path, digest)
+        return sorted(found)
+
+    async def _digest(self, path: str, stamp: Stamp | None) -> str | None:
+        """What tells a file's text; None where there is no such file."""
+        if stamp is not None and (seen := self._seen.get(path)) is not None and seen[0] == stamp:
+            return seen[1]
+        digest: str | None = ""
+        try:
+            digest = digest_of((await self._workspace.read(path, frozenset({"outside"}))).text)
+        except ToolError as error:
+            digest = None if error.code == "NOT_FOUND" else ""  # no text any more, which is another one
+        if stamp is not None:
+            self._seen[path] = (stamp, digest)
+        return digest
+
+
+def stamps_of(root: Path, paths: Sequence[str]) -> dict[str, Stamp]:
+    """When files were touched last; what was touched just now has no stamp that could be relied on. Blocks."""
+    found = {}
+    for path in paths:
+        try:
+            stat = (root / path).stat()
+        except OSError:
+            continue
+        if time.time_ns() - stat.st_mtime_ns > SETTLED_NS:
+            found[path] = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+    return found
 
 
 def describe(paths: list[str]) -> str | None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
+
+import anyio.to_thread
 
 from dsh_lsp.agent.prompt import SystemPrompt, render_prompt
 from dsh_lsp.llm.scripted import call, say
@@ -10,6 +14,7 @@ from dsh_lsp.messages import PluginSource, UserMessage
 from dsh_lsp.notes import TodoItem, TodoWritten
 from dsh_lsp.plugin import Context
 from dsh_lsp.plugins import changes, instructions, persona
+from dsh_lsp.plugins.changes import Looks
 from dsh_lsp.plugins.tools.delete_file import DeleteFile
 from dsh_lsp.plugins.tools.edit_file import EditFile
 from dsh_lsp.plugins.tools.move_file import MoveFile
@@ -17,7 +22,10 @@ from dsh_lsp.plugins.tools.read_file import ReadFile
 from dsh_lsp.plugins.tools.todo import Todo
 from dsh_lsp.plugins.tools.write_file import WriteFile
 from dsh_lsp.session.view import view_of
+from dsh_lsp.workspace.edits import Snapshot
+from dsh_lsp.workspace.knowledge import digest_of
 from dsh_lsp.workspace.port import Workspace
+from dsh_lsp.workspace.rope import Rope
 from tests.support.fake_workspace import FakeWorkspace
 from tests.support.headless_tools import answers, with_plugins
 
@@ -173,6 +181,39 @@ async def test_a_session_that_goes_on_knows_what_it_knew() -> None:
     async with watched([say("ok")], workspace, events=events) as w:
         await w.h.ask("go on")
         assert told(w) == ["a.py"]
+
+
+class CountingWorkspace(FakeWorkspace):
+    """Stands for a folder on disk, and counts how often its files are read."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__()
+        self._root = root
+
+    @property
+    def root(self) -> Path:
+        return self._root
+
+    async def read(self, path, approved=frozenset()):
+        self.touched.append(path)
+        text = await anyio.to_thread.run_sync((self._root / path).read_text)
+        return Snapshot(uri=path, path=path, rope=Rope.of(text))
+
+
+async def test_a_file_that_nobody_has_touched_for_a_while_is_read_once(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x = 1\n")
+    workspace = CountingWorkspace(tmp_path)
+    looks = Looks(workspace)
+    known = {"a.py": digest_of("x = 1\n")}
+    for _ in range(3):
+        assert await looks.differing(known) == []
+    assert len(workspace.touched) == 3, "a file that was written just now may be written again within one tick"
+    os.utime(tmp_path / "a.py", (1_000, 1_000))
+    for _ in range(3):
+        assert await looks.differing(known) == []
+    assert len(workspace.touched) == 4
+    (tmp_path / "a.py").write_text("x = 2\n")
+    assert await looks.differing(known) == ["a.py"]
 
 
 # -- the list ----------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from dsh_lsp.workspace.port import Workspace
 from dsh_lsp.workspace.report import describe_outcomes, is_failure
 
 Operation = Literal["diagnostics", "definition", "references", "implementation", "hover", "symbols", "rename"]
-NOT_OFFERED = "The editor offers no language server for this. Use search and read_file instead."
+NOT_OFFERED = "No language server of the editor has an answer to this. Use search and read_file instead."
 
 
 class LanguageArgs(ToolArgs):

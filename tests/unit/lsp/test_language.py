@@ -83,7 +83,7 @@ async def test_a_name_is_asked_for_at_its_position_in_the_editors_encoding(here:
 
 async def test_the_unsaved_text_is_what_is_asked_about(here: Here) -> None:
     here.documents.open(here.uri("a.py"), 7, "\n\nname\n")
-    here.wire.answers["references"] = None
+    here.wire.answers["references"] = []
     assert await here.languages.find("references", SPOT) == []
     assert here.wire.sent[0][1]["position"] == {"line": 2, "character": 0}
 
@@ -122,6 +122,8 @@ async def test_a_refusal_silence_and_nonsense_are_not_an_answer(here: Here, answ
     assert await here.languages.diagnose("a.py") is None
     if answer is None or isinstance(answer, Exception):
         assert await here.languages.rename(SPOT, "n") is None
+    here.wire.answers["hover"] = None
+    assert await here.languages.hover(SPOT) is None
     here.wire.answers["definition"] = 7
     assert await here.languages.find("definition", SPOT) is None
 
