@@ -85,7 +85,8 @@ M.OPTIONS = {
   { path = 'keys.send', default = '<CR>', check = is_key, help = 'in the input area: send' },
   { path = 'keys.newline', default = '<C-j>', check = is_key, help = 'in the input area: begin a line' },
   { path = 'keys.steer', default = '<C-s>', check = is_key, help = 'in the input area: steer the running turn' },
-  { path = 'keys.cancel', default = '<C-c>', check = is_key, help = 'in the chat: cancel the running turn' },
+  -- not <C-c>: pressed while Neovim draws, it interrupts that and never reaches a map
+  { path = 'keys.cancel', default = '<C-q>', check = is_key, help = 'in the chat: cancel the running turn' },
   { path = 'keys.restart', default = 'R', check = is_key, help = 'in the chat: start the server that ended' },
 }
 

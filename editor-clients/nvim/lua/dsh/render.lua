@@ -160,8 +160,12 @@ function ITEMS.tool(block, item, unfolded)
     block.links[row] = { path = card.path }
   end
   local body = card.body or item.result
-  block.folds = body ~= nil and body ~= ''
-  if unfolded and block.folds then
+  block.folds = body ~= nil and body ~= '' and card.kind ~= 'todo'
+  if card.kind == 'todo' then -- what there is to do is short, and the reason why it was written
+    for _, line in ipairs(split(body)) do
+      add(block, { '  ' .. line, 'DshMuted' })
+    end
+  elseif unfolded and block.folds then
     add_fenced(block, body, card.kind == 'diff' and 'diff' or 'text')
   end
 end
