@@ -237,7 +237,9 @@ function ITEMS.approval(block, item, unfolded)
   block.folds = outcome ~= nil
   if not outcome or unfolded then
     for _, effect in ipairs(item.effects) do
-      add(block, { '  ' .. one_line(effect), outcome and 'DshMuted' or 'DshTool' })
+      for _, line in ipairs(split(effect)) do -- what is on lines of its own must not look like one command
+        add(block, { '  ' .. line, outcome and 'DshMuted' or 'DshTool' })
+      end
     end
     if item.reason then
       add(block, { '  ' .. one_line(item.reason), 'DshMuted' })
