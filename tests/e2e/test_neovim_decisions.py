@@ -10,8 +10,8 @@ import pytest
 
 from tests.e2e.desk import wait_for
 from tests.e2e.neovim_client import ClientDesk
-from tests.e2e.story import CALC, DONE, uneven
-from tests.support.model_server import answer
+from tests.e2e.story import CALC, DONE, held_after, uneven
+from tests.support.model_server import Reply, answer
 
 READ_S = 0.6  # as long as a person looks at what is asked for, at least; a faster key decides nothing
 
@@ -119,6 +119,27 @@ def test_keys_that_are_typed_while_permission_is_asked_for_reach_the_buffer(desk
     assert "far away" in desk.tool_result(2)
     desk.wait_for_turns(1)
     assert neovim.prompts() == []
+
+
+def test_a_permission_that_is_asked_for_beside_the_command_line_window_shows_afterwards(
+    desk: ClientDesk, outside: Path
+) -> None:
+    neovim = desk.neovim
+    reply, gate = held_after("I look around first, slowly.")
+    desk.model.script(Reply(packets=(*reply.packets[:-2], *look(outside).packets[1:])), DONE)
+    desk.dsh("ask Read it.")
+    wait_for(lambda: gate.reached, "it streams")
+    desk.dsh("chat")
+    neovim.keys("q:")
+    wait_for(lambda: neovim.lua("return vim.fn.getcmdwintype()") == ":", "the window of the command line is open")
+    gate.release()
+    wait_for(lambda: desk.announced("DshWaiting"), "the agent waits")
+    assert neovim.mode() == {"mode": "n", "blocking": False}
+    neovim.keys(":quit<CR>")
+    desk.wait_for_screen("May read_file run?")
+    time.sleep(READ_S)
+    neovim.keys("ghy")
+    assert desk.wait_for_turns(1) == "completed"
 
 
 def test_a_choice_of_all_answers_is_one_key_away(desk: ClientDesk, outside: Path) -> None:

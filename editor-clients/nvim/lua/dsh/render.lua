@@ -287,7 +287,7 @@ local LOOSE = { user = true, assistant = true } -- set apart by empty lines
 ---@param before string?
 ---@param after string
 function M.apart(before, after)
-  return before ~= nil and (LOOSE[before] or LOOSE[after] or after == 'end') and before ~= 'start' or false
+  return before ~= nil and (LOOSE[before] or LOOSE[after] or after == 'end') or false
 end
 
 ---@param item dsh.Item

@@ -315,6 +315,9 @@ end
 
 ---Bring keys and corner in line with what waits.
 function M.update()
+  if vim.fn.getcmdwintype() ~= '' then
+    return -- no window can be opened beside that of the command line
+  end
   local asked = M.pending('approval')[1]
   update_keys(asked ~= nil or #M.pending('question') > 0)
   local can_be_read = say()
@@ -333,7 +336,7 @@ local function update_soon()
   end
 end
 
-for _, name in ipairs({ 'session', 'exit', 'start', 'status', 'drawn' }) do
+for _, name in ipairs({ 'session', 'exit', 'start', 'status', 'drawn', 'reviewed' }) do
   feed.on(name, update_soon)
 end
 feed.on('event', function(value)
@@ -348,14 +351,8 @@ for _, name in ipairs({ 'approve', 'ask' }) do
   end)
 end
 
-vim.api.nvim_create_autocmd({ 'VimResized', 'WinEnter', 'WinClosed', 'WinScrolled', 'TabEnter' }, {
+vim.api.nvim_create_autocmd({ 'VimResized', 'WinEnter', 'WinClosed', 'WinScrolled', 'TabEnter', 'CmdwinLeave' }, {
   group = vim.api.nvim_create_augroup('dsh.waiting', {}),
   callback = update_soon,
 })
-vim.api.nvim_create_autocmd('User', {
-  group = 'dsh.waiting',
-  pattern = 'DshReviewShown',
-  callback = update_soon,
-})
-
 return M
