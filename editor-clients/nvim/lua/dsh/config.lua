@@ -61,7 +61,12 @@ M.OPTIONS = {
     check = one_of('right', 'left', 'bottom', 'top'),
     help = 'where the conversation opens',
   },
-  { path = 'chat.size', default = 0.4, check = between(0.1, 0.9), help = 'its part of the screen' },
+  {
+    path = 'chat.size',
+    default = 0.4,
+    check = between(0.1, 0.9),
+    help = 'its part of the screen, 48 columns at least',
+  },
   { path = 'chat.input_height', default = 4, check = between(1, 40), help = 'lines of the input area' },
   { path = 'float', default = true, check = is('boolean'), help = 'say in a corner what waits for you' },
   { path = 'keys.next_hunk', default = ']h', check = is_key, help = 'go to the next proposed hunk' },

@@ -329,7 +329,11 @@ end
 ---@return dsh.Block
 function M.live(live)
   local block = new_block()
-  for _, part in ipairs(live) do
+  for i, part in ipairs(live) do
+    local before = live[i - 1]
+    if before and (part.kind == 'text' or before.kind == 'text') then
+      add(block, '') -- as it will stand when it is whole
+    end
     if part.kind == 'text' then
       for _, line in ipairs(split(part.text)) do
         add(block, line)
