@@ -112,7 +112,7 @@ def test_the_input_area_sends_steers_and_cancels_by_keys(desk: ClientDesk) -> No
     before_steer.release()
     assert desk.sent_messages(2)[-1]["content"] == "In one sentence."
     wait_for(lambda: before_cancel.reached, "it streams again")
-    neovim.keys("<C-c>")
+    neovim.keys("<C-q>")
     assert desk.wait_for_turns(1) == "aborted"
     assert desk.wait_for_chat("– cancelled")
     assert neovim.mode()["mode"] == "i", "one can go on writing"
@@ -169,8 +169,9 @@ def test_the_winbar_and_the_status_line_say_how_it_stands(desk: ClientDesk) -> N
     desk.wait_for_screen("○ dsh")
     desk.run("dsh.session.rename", session=desk.announced("DshTurnEnd")[0]["session"], title="100% slow")
     desk.wait_for_screen("○ 100% slow")
-    assert (desk.status()["context"], desk.status()["tokens"]) == (0, "15/1M")
-    assert neovim.lua("return require('dsh').statusline()").endswith("· 15/1M")
+    assert desk.status()["context"] == 0
+    assert desk.status()["tokens"].endswith("/1M")
+    assert neovim.lua("return require('dsh').statusline()").endswith(f"· {desk.status()['tokens']}")
 
 
 def test_a_mistyped_subcommand_is_told_with_the_one_that_is_meant(desk: ClientDesk) -> None:

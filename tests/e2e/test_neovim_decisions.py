@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,8 +10,10 @@ import pytest
 
 from tests.e2e.desk import wait_for
 from tests.e2e.neovim_client import ClientDesk
-from tests.e2e.story import CALC, DONE, uneven
-from tests.support.model_server import answer
+from tests.e2e.story import CALC, DONE, held_after, uneven
+from tests.support.model_server import Reply, answer
+
+READ_S = 0.6  # as long as a person looks at what is asked for, at least; a faster key decides nothing
 
 
 @pytest.fixture
@@ -34,6 +37,7 @@ def look(path: Path):
 def wait_for_permission(desk: ClientDesk, count: int = 1) -> None:
     wait_for(lambda: len(desk.announced("DshWaiting")) >= count, "the agent waits")
     desk.wait_for_chat("waits for your permission")
+    time.sleep(READ_S)
 
 
 def test_a_key_gives_permission_once_and_is_gone_afterwards(desk: ClientDesk, outside: Path) -> None:
@@ -117,6 +121,27 @@ def test_keys_that_are_typed_while_permission_is_asked_for_reach_the_buffer(desk
     assert neovim.prompts() == []
 
 
+def test_a_permission_that_is_asked_for_beside_the_command_line_window_shows_afterwards(
+    desk: ClientDesk, outside: Path
+) -> None:
+    neovim = desk.neovim
+    reply, gate = held_after("I look around first, slowly.")
+    desk.model.script(Reply(packets=(*reply.packets[:-2], *look(outside).packets[1:])), DONE)
+    desk.dsh("ask Read it.")
+    wait_for(lambda: gate.reached, "it streams")
+    desk.dsh("chat")
+    neovim.keys("q:")
+    wait_for(lambda: neovim.lua("return vim.fn.getcmdwintype()") == ":", "the window of the command line is open")
+    gate.release()
+    wait_for(lambda: desk.announced("DshWaiting"), "the agent waits")
+    assert neovim.mode() == {"mode": "n", "blocking": False}
+    neovim.keys(":quit<CR>")
+    desk.wait_for_screen("May read_file run?")
+    time.sleep(READ_S)
+    neovim.keys("ghy")
+    assert desk.wait_for_turns(1) == "completed"
+
+
 def test_a_choice_of_all_answers_is_one_key_away(desk: ClientDesk, outside: Path) -> None:
     neovim = desk.neovim
     desk.model.script(look(outside), DONE)
@@ -127,6 +152,42 @@ def test_a_choice_of_all_answers_is_one_key_away(desk: ClientDesk, outside: Path
     neovim.keys("2<CR>")
     assert "far away" in desk.tool_result(2)
     desk.wait_for_turns(1)
+
+
+def test_a_key_that_falls_as_the_question_appears_allows_nothing(desk: ClientDesk, outside: Path) -> None:
+    neovim = desk.neovim
+    desk.model.script(look(outside), DONE)
+    neovim.lua("""
+      vim.api.nvim_create_autocmd('User', { pattern = 'DshWaiting', once = true, callback = function()
+        vim.api.nvim_feedkeys('ghy', 'm', false)
+      end })
+    """)
+    desk.dsh("ask Read it.")
+    wait_for_permission(desk)
+    assert desk.run("dsh.status")["state"] == "waiting"
+    assert len(desk.model.requests) == 1
+    neovim.keys("ghy")
+    assert "far away" in desk.tool_result(2)
+    assert desk.wait_for_turns(1) == "completed"
+
+
+def test_what_is_too_long_for_the_corner_is_read_in_the_conversation_before_it_is_allowed(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    command = "\n".join(f"echo {number} > made-{number}.txt" for number in range(20))
+    desk.model.script(answer("", calls=[("shell", {"command": command})]), DONE)
+    desk.dsh("ask Make them.")
+    wait_for_permission(desk)
+    desk.dsh("chat")
+    desk.wait_for_screen("… and more: :Dsh shows all of it")
+    time.sleep(READ_S)
+    neovim.keys("ghy")
+    desk.wait_for_screen("echo 19 > made-19.txt")
+    assert not (desk.root / "made-0.txt").exists()
+    assert desk.run("dsh.status")["waitingFor"] == "approval"
+    time.sleep(READ_S)
+    neovim.keys("ghy")
+    assert desk.wait_for_turns(1) == "completed"
+    assert (desk.root / "made-19.txt").exists()
 
 
 # -- commands

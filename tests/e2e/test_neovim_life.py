@@ -84,12 +84,20 @@ def test_a_review_that_waited_when_the_server_died_is_gone_and_said_to_be(desk: 
     assert desk.neovim.text() == CALC
 
 
-def test_a_server_that_is_not_there_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["no-such-server", "false"])
+def test_a_server_that_cannot_be_started_is_told_and_the_words_come_back(tmp_path: Path, command: str) -> None:
     with ClientDesk.set_up(tmp_path, {"calc.py": CALC}) as desk:
-        desk.neovim.lua("vim.g.dsh = { cmd = { 'no-such-server' } }")
-        desk.dsh("ask One.")
-        desk.expects = "no-such-server is not there; see :checkhealth dsh"
-        desk.wait_for_screen(desk.expects)
+        desk.neovim.lua("vim.g.dsh = { cmd = { ... } }", command)
+        desk.dsh("ask")
+        wait_for(lambda: desk.neovim.mode()["mode"] == "i", "one can write")
+        desk.neovim.keys("One.<CR>")
+        problems = {
+            "no-such-server": "no-such-server is not there; see :checkhealth dsh",
+            "false": "the server has ended",
+        }
+        desk.expects = problems[command]
+        wait_for(lambda: desk.expects in desk.neovim.messages(), "it is told")
+        wait_for(lambda: desk.neovim.text() == "One.\n", "the words are back")
         assert not desk.neovim.mode()["blocking"]
 
 
@@ -201,6 +209,15 @@ def test_a_session_is_exported_and_thrown_away(desk: ClientDesk) -> None:
     neovim.keys("1<CR>")
     wait_for(lambda: "trash" in neovim.messages(), "it is told where it is")
     assert desk.run("dsh.session.list")["sessions"] == []
+
+
+def test_a_session_is_read_like_a_file(desk: ClientDesk) -> None:
+    desk.model.script(answer("The first answer."))
+    desk.dsh("ask One.")
+    desk.wait_for_turns(1)
+    desk.neovim.command(f"edit dsh:/session/{session_id(desk)}/transcript.md")
+    wait_for(lambda: "## DSH\n\nThe first answer." in desk.neovim.text(), "the transcript")
+    assert desk.neovim.lua("return { vim.bo.filetype, vim.bo.modifiable }") == ["markdown", False]
 
 
 def test_the_log_opens(desk: ClientDesk) -> None:

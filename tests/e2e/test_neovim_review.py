@@ -280,3 +280,23 @@ def test_files_are_deleted_and_renamed_under_review(desk: ClientDesk, tool: str)
     assert not (desk.root / "other.py").exists()
     if tool == "move_file":
         assert desk.on_disk("renamed.py") == "x = 1\ny = 2\n"
+
+
+def test_an_edit_of_a_file_that_is_not_open_is_saved_and_leaves_no_buffer_behind(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    other = ("edit_file", {"path": "other.py", "old_text": "y = 2", "new_text": "y = 3"})
+    desk.model.script(answer("Other.", calls=[other]), DONE)
+    desk.dsh("ask The other.")
+    desk.wait_for_review()
+    desk.dsh("accept all")
+    assert desk.wait_for_turns(1) == "completed"
+    assert "accepted" in desk.tool_result(2)
+    assert desk.on_disk("other.py") == "x = 1\ny = 3\n"
+    assert neovim.lua("return vim.fn.getbufinfo({ buflisted = 1 })[2] == nil"), "no other buffer is listed"
+    loaded = "return vim.fn.bufloaded(...)"
+    wait_for(lambda: neovim.lua(loaded, str(desk.root / "other.py")) == 0, "it does not grow old unseen")
+    (desk.root / "other.py").write_text("x = 7\n")
+    desk.model.script(answer("", calls=[("read_file", {"path": "other.py"})]), DONE)
+    desk.dsh("ask And now?")
+    assert "x = 7" in desk.tool_result(4)
+    desk.wait_for_turns(2)

@@ -142,7 +142,7 @@ def test_a_session_from_the_first_question_to_the_last_key(scene: Scene) -> None
     terminal.type(":Dsh ask The totals are wrong by a cent sometimes. Why?")
     terminal.keys("Enter")
     terminal.wait_for("waits for your review")
-    terminal.wait_for("from decimal import Decimal")
+    wait_for(lambda: terminal.text().count("from decimal import Decimal") == 2, "it shows in both windows")
     terminal.type("gg]h")
     terminal.wait_for("gha accept")
     assert (scene.root / "cart.py").read_text() == CART

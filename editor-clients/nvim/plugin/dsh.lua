@@ -40,6 +40,14 @@ vim.api.nvim_create_autocmd({ 'BufReadPost', 'BufNewFile', 'BufFilePost', 'BufWr
   end,
 })
 
+vim.api.nvim_create_autocmd('BufReadCmd', {
+  group = group,
+  pattern = 'dsh:/*',
+  callback = function(event)
+    require('dsh.virtual').read(event.buf, event.match)
+  end,
+})
+
 for name, row in pairs({
   chat = { 'n', 'chat' },
   ask = { { 'n', 'x' }, 'ask' },

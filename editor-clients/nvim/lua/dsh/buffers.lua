@@ -17,7 +17,27 @@ function M.of(uri)
   return vim.api.nvim_buf_is_loaded(bufnr) and bufnr or nil
 end
 
----The buffer of a document, loaded without being listed if there was none.
+local HELD_MS = 5000 -- long enough for a few questions about one file
+local held = {} ---@type table<integer, integer> buffers that were loaded here, and when they were last wanted, in ms
+
+---Unload what nobody has wanted for a while and no user has come to see: unlike a file, it would grow old unseen.
+local function release()
+  local now = vim.uv.now()
+  for bufnr, wanted in pairs(held) do
+    local is_theirs = not vim.api.nvim_buf_is_loaded(bufnr) or vim.bo[bufnr].buflisted
+    if is_theirs or #vim.fn.win_findbuf(bufnr) > 0 then
+      held[bufnr] = nil
+    elseif not vim.bo[bufnr].modified and now - wanted >= HELD_MS then
+      held[bufnr] = nil
+      vim.api.nvim_buf_delete(bufnr, { unload = true })
+    end
+  end
+  if next(held) then
+    vim.defer_fn(release, HELD_MS)
+  end
+end
+
+---The buffer of a document, loaded for a while without being listed if there was none.
 ---@param uri string
 ---@return integer
 function M.load(uri)
@@ -28,6 +48,12 @@ function M.load(uri)
     vim.opt.shortmess:append('A') -- another Neovim may have it open: that must not ask anything now
     vim.fn.bufload(bufnr)
     vim.o.shortmess = before
+    if not next(held) then
+      vim.defer_fn(release, HELD_MS)
+    end
+    held[bufnr] = vim.uv.now()
+  elseif held[bufnr] then
+    held[bufnr] = vim.uv.now()
   end
   return bufnr
 end

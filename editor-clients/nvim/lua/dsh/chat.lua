@@ -249,15 +249,20 @@ function M.draw()
     reset(current)
     follow = vim.fn.win_findbuf(bufnr)
   end
+  local changed = next(dirty) ~= nil
   for key in pairs(dirty) do
     redraw(key)
   end
   dirty = {}
-  draw_tail(place_new())
+  local new = place_new()
+  draw_tail(new)
   hint()
   local last = vim.api.nvim_buf_line_count(bufnr)
   for _, win in ipairs(follow) do
     vim.api.nvim_win_set_cursor(win, { last, 0 })
+  end
+  if changed or #new > 0 then
+    feed.emit('drawn')
   end
 end
 
@@ -282,6 +287,21 @@ function M.block_at(row)
     end
     first = first + height(block)
   end
+end
+
+---Whether an item can be read whole in a window of this tab page.
+---@param key dsh.Item
+function M.is_visible(key)
+  local number = index[key]
+  if not number or not is_shown() then
+    return false
+  end
+  local first = row_of(number) + 1
+  local last = first + height(blocks[number]) - 1
+  return vim.iter(vim.fn.win_findbuf(bufnr)):any(function(win)
+    local is_here = vim.api.nvim_win_get_tabpage(win) == vim.api.nvim_get_current_tabpage()
+    return is_here and vim.fn.line('w0', win) <= first and vim.fn.line('w$', win) >= last
+  end)
 end
 
 ---All blocks, each with its first row, from 0, empty lines left out.

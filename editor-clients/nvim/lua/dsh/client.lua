@@ -15,11 +15,15 @@ M.NAME = 'dsh_lsp'
 
 local STOP_MS = 3000 -- the server takes at most 2 s for its goodbye
 
-local waiting = nil ---@type (fun(client: vim.lsp.Client))[]? for the server to be ready
+---@class dsh.Waiter
+---@field ready fun(client: vim.lsp.Client)
+---@field failed fun(failure: { message: string })
+
+local waiting = nil ---@type dsh.Waiter[]? for the server to be ready
 local state = feed.state
 local unanswered = {} ---@type table<fun(failure: table?, result: table?), true> callbacks of commands
 local stopping = false
-local restarting = nil ---@type (fun(client: vim.lsp.Client))[]? who waits for the server to be another one
+local restarting = nil ---@type dsh.Waiter[]? for the server to be another one
 local token ---@type string
 local exit = nil ---@type { code: integer, signal: integer }?
 
@@ -85,6 +89,7 @@ end
 local GONE = { message = 'the server ended before it answered' }
 
 local function forget_process()
+  local waiters = waiting or {}
   state.client_id, state.status, waiting, stopping, exit = nil, nil, nil, false, nil
   for _, view in pairs(state.views) do
     view.live = {}
@@ -93,6 +98,9 @@ local function forget_process()
   unanswered = {}
   for callback in pairs(callbacks) do
     callback(GONE)
+  end
+  for _, waiter in ipairs(waiters) do
+    waiter.failed(GONE)
   end
 end
 
@@ -109,10 +117,10 @@ local function on_exit(code, signal)
       feed.announce('DshExit', { code = code, signal = signal })
     end
     feed.emit('exit')
-    local callbacks = restarting or {}
+    local waiters = restarting or {}
     restarting = nil
-    for _, callback in ipairs(callbacks) do
-      M.with(callback)
+    for _, waiter in ipairs(waiters) do
+      M.with(waiter.ready, waiter.failed)
     end
   end)
 end
@@ -192,11 +200,11 @@ end
 ---@param client vim.lsp.Client
 function M.resume(client)
   local function ready()
-    local callbacks = waiting or {}
+    local waiters = waiting or {}
     waiting = nil
     feed.emit('start')
-    for _, callback in ipairs(callbacks) do
-      callback(client)
+    for _, waiter in ipairs(waiters) do
+      waiter.ready(client)
     end
   end
   if not state.session then
@@ -219,32 +227,41 @@ function M.get()
   return client and client.initialized and not client:is_stopped() and client or nil
 end
 
----Call back with the server, which is started if it does not run.
----@param callback fun(client: vim.lsp.Client)
-function M.with(callback)
-  if restarting then
-    table.insert(restarting, callback)
-    return
-  end
-  local client = M.get()
-  if client and not waiting then
-    return callback(client)
-  end
-  if waiting then
-    table.insert(waiting, callback)
-    return
-  end
+local function nothing() end
+
+---Start the server for those who wait; why it cannot be, if so.
+---@return string?
+local function start()
   local command = config.get().cmd[1]
   if vim.fn.executable(command) == 0 then
-    return message.error(('%s is not there; see :checkhealth dsh'):format(command))
+    return ('%s is not there; see :checkhealth dsh'):format(command)
   end
-  waiting = { callback }
   local wanted = vim.deepcopy(vim.lsp.config[M.NAME])
   wanted.root_dir = M.root()
   local id = vim.lsp.start(wanted, { attach = false, reuse_client = wanted.reuse_client, silent = true })
-  if not id then
-    waiting = nil
-    message.error('the server could not be started; see :checkhealth dsh')
+  return not id and 'the server could not be started; see :checkhealth dsh' or nil
+end
+
+---Call back with the server, which is started if it does not run.
+---@param ready fun(client: vim.lsp.Client)
+---@param failed fun(failure: { message: string })? it could not be started, which has been told
+function M.with(ready, failed)
+  local waiter = { ready = ready, failed = failed or nothing }
+  local client = M.get()
+  if restarting then
+    table.insert(restarting, waiter)
+  elseif waiting then
+    table.insert(waiting, waiter)
+  elseif client then
+    ready(client)
+  else
+    waiting = { waiter }
+    local problem = start()
+    if problem then
+      waiting = nil
+      message.error(problem)
+      waiter.failed(GONE)
+    end
   end
 end
 
@@ -263,9 +280,9 @@ function M.restart()
   if restarting then
     return
   elseif not client then
-    return M.with(function() end)
+    return M.with(nothing)
   end
-  restarting = { function() end }
+  restarting = { { ready = nothing, failed = nothing } }
   M.stop()
   vim.defer_fn(function()
     if not client:is_stopped() then
@@ -323,12 +340,13 @@ end
 ---@param callback fun(result: table)?
 ---@param on_failure fun(failure: table)?
 function M.run(command, argument, callback, on_failure)
+  local failed = on_failure or M.tell
   M.with(function(client)
     state.replaying = command == protocol.COMMANDS.session_open or state.replaying
     M.send(client, command, argument, function(failure, result)
       state.replaying = state.replaying and command ~= protocol.COMMANDS.session_open
       if failure then
-        return (on_failure or M.tell)(failure)
+        return failed(failure)
       end
       if CHANGES_SESSION[command] then
         feed.set_session(result.session or result.summary.session)
@@ -337,7 +355,7 @@ function M.run(command, argument, callback, on_failure)
         callback(result)
       end
     end)
-  end)
+  end, failed)
 end
 
 return M

@@ -61,7 +61,12 @@ M.OPTIONS = {
     check = one_of('right', 'left', 'bottom', 'top'),
     help = 'where the conversation opens',
   },
-  { path = 'chat.size', default = 0.4, check = between(0.1, 0.9), help = 'its part of the screen' },
+  {
+    path = 'chat.size',
+    default = 0.4,
+    check = between(0.1, 0.9),
+    help = 'its part of the screen, 48 columns at least',
+  },
   { path = 'chat.input_height', default = 4, check = between(1, 40), help = 'lines of the input area' },
   { path = 'float', default = true, check = is('boolean'), help = 'say in a corner what waits for you' },
   { path = 'keys.next_hunk', default = ']h', check = is_key, help = 'go to the next proposed hunk' },
@@ -85,7 +90,8 @@ M.OPTIONS = {
   { path = 'keys.send', default = '<CR>', check = is_key, help = 'in the input area: send' },
   { path = 'keys.newline', default = '<C-j>', check = is_key, help = 'in the input area: begin a line' },
   { path = 'keys.steer', default = '<C-s>', check = is_key, help = 'in the input area: steer the running turn' },
-  { path = 'keys.cancel', default = '<C-c>', check = is_key, help = 'in the chat: cancel the running turn' },
+  -- not <C-c>: pressed while Neovim draws, it interrupts that and never reaches a map
+  { path = 'keys.cancel', default = '<C-q>', check = is_key, help = 'in the chat: cancel the running turn' },
   { path = 'keys.restart', default = 'R', check = is_key, help = 'in the chat: start the server that ended' },
 }
 

@@ -120,8 +120,9 @@ end
 
 local function apply_text(change, encoding)
   local bufnr = buffers.load(change.textDocument.uri)
-  local tick = vim.api.nvim_buf_get_changedtick(bufnr)
+  local tick, listed = vim.api.nvim_buf_get_changedtick(bufnr), vim.bo[bufnr].buflisted
   vim.lsp.util.apply_text_edits(change.edits, bufnr, encoding)
+  vim.bo[bufnr].buflisted = listed
   if #change.edits > 0 and vim.api.nvim_buf_get_changedtick(bufnr) == tick then
     error('the buffer did not change', 0)
   end

@@ -21,7 +21,8 @@ M.state = { views = {}, seqs = {} }
 local state = M.state
 local listeners = {} ---@type table<string, function[]>
 
----Listen to `event` (value, what changed), `status`, `session`, `exit`, `start`; `review`, `approve`, `ask` (params).
+---Listen to `event` (value, what changed), `status`, `session`, `exit`, `start`, `drawn` or `reviewed`, or,
+---with their params, to `review`, `approve` or `ask`.
 ---@param name string
 ---@param listener function
 function M.on(name, listener)

@@ -57,7 +57,8 @@ end
 local function open_chat()
   local options, bufnr = config.get().chat, chat.buffer()
   local beside = options.position == 'left' or options.position == 'right'
-  local size = math.floor((beside and vim.o.columns or vim.o.lines) * options.size)
+  local room, least = beside and vim.o.columns or vim.o.lines, beside and 48 or 10 -- less cannot be read
+  local size = math.min(math.max(math.floor(room * options.size), least), math.floor(room * 0.9))
   local win = vim.api.nvim_open_win(bufnr, false, {
     win = -1, -- beside all windows
     split = ({ left = 'left', right = 'right', top = 'above', bottom = 'below' })[options.position],

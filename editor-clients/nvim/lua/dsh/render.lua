@@ -160,8 +160,12 @@ function ITEMS.tool(block, item, unfolded)
     block.links[row] = { path = card.path }
   end
   local body = card.body or item.result
-  block.folds = body ~= nil and body ~= ''
-  if unfolded and block.folds then
+  block.folds = body ~= nil and body ~= '' and card.kind ~= 'todo'
+  if card.kind == 'todo' then -- what there is to do is short, and the reason why it was written
+    for _, line in ipairs(split(body)) do
+      add(block, { '  ' .. line, 'DshMuted' })
+    end
+  elseif unfolded and block.folds then
     add_fenced(block, body, card.kind == 'diff' and 'diff' or 'text')
   end
 end
@@ -233,7 +237,9 @@ function ITEMS.approval(block, item, unfolded)
   block.folds = outcome ~= nil
   if not outcome or unfolded then
     for _, effect in ipairs(item.effects) do
-      add(block, { '  ' .. one_line(effect), outcome and 'DshMuted' or 'DshTool' })
+      for _, line in ipairs(split(effect)) do -- what is on lines of its own must not look like one command
+        add(block, { '  ' .. line, outcome and 'DshMuted' or 'DshTool' })
+      end
     end
     if item.reason then
       add(block, { '  ' .. one_line(item.reason), 'DshMuted' })
@@ -281,7 +287,7 @@ local LOOSE = { user = true, assistant = true } -- set apart by empty lines
 ---@param before string?
 ---@param after string
 function M.apart(before, after)
-  return before ~= nil and (LOOSE[before] or LOOSE[after] or after == 'end') and before ~= 'start' or false
+  return before ~= nil and (LOOSE[before] or LOOSE[after] or after == 'end') or false
 end
 
 ---@param item dsh.Item
@@ -323,7 +329,11 @@ end
 ---@return dsh.Block
 function M.live(live)
   local block = new_block()
-  for _, part in ipairs(live) do
+  for i, part in ipairs(live) do
+    local before = live[i - 1]
+    if before and (part.kind == 'text' or before.kind == 'text') then
+      add(block, '') -- as it will stand when it is whole
+    end
     if part.kind == 'text' then
       for _, line in ipairs(split(part.text)) do
         add(block, line)

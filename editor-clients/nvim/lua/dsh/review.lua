@@ -233,7 +233,7 @@ local function ask(server)
     for _, callback in ipairs(callbacks) do
       callback()
     end
-    vim.api.nvim_exec_autocmds('User', { pattern = 'DshReviewShown', modeline = false })
+    feed.emit('reviewed')
   end)
 end
 

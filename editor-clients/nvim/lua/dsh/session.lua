@@ -310,6 +310,9 @@ local FOLDS = {
   ['permission/preset'] = function(view, data)
     view.mode = data.preset
   end,
+  ['todo/write'] = function(view, data)
+    view.todo = data.items
+  end,
   ['session/title'] = function(view, data)
     view.title = data.title
   end,

@@ -29,6 +29,7 @@ local M = {}
 ---@field queue { nextTurn: { id: string, text: string }[], nextStep: { id: string, text: string }[] }
 ---@field usage dsh.Usage
 ---@field compacting boolean
+---@field todo { text: string, status: 'pending'|'in_progress'|'done' }[]
 
 ---@return dsh.View
 function M.new()
@@ -38,6 +39,7 @@ function M.new()
     queue = { nextTurn = {}, nextStep = {} },
     usage = { input = 0, output = 0, cacheRead = 0, contextTokens = 0 },
     compacting = false,
+    todo = {},
   }
 end
 

@@ -14,10 +14,12 @@ local views = require('dsh.view')
 
 local M = {}
 
-local WIDTH = 64
+local WIDTH, HEIGHT = 64, 12
+local READ_MS = 400 -- nobody reads faster
 local ns = vim.api.nvim_create_namespace('dsh.waiting')
 
 local told = {} ---@type table<string, table> what the server said of an approval or a question, by id
+local shown_at = {} ---@type table<string, integer> since when the oldest permission stands whole on the screen, in ms
 local set ---@type dsh.Keys?
 local float ---@type { win: integer, bufnr: integer }?
 
@@ -35,14 +37,27 @@ function M.pending(kind)
   end, last.items)
 end
 
+---Whether something could be read: it has stood whole on the screen for a moment.
+local function has_been_read(asked)
+  return shown_at[asked.id] ~= nil and vim.uv.now() - shown_at[asked.id] >= READ_MS
+end
+
 -- Deciding ------------------------------------------------------------------------------------------------------
 
+---Decide what is asked for. By a key that is the oldest, and only once it could be read: a key that was meant for the
+---one before must not allow it.
 ---@param decision 'allowOnce'|'allowSession'|'reject'
 ---@param more { comment: string?, save: boolean? }?
-function M.decide(decision, more)
-  local asked = M.pending('approval')[1]
+---@param asked dsh.Item? what the user chose to decide
+function M.decide(decision, more, asked)
   if not asked then
-    return message.info('nothing waits for your permission')
+    asked = M.pending('approval')[1]
+    if not asked then
+      return message.info('nothing waits for your permission')
+    elseif decision ~= 'reject' and not has_been_read(asked) then
+      require('dsh.panel').show()
+      return message.info('look at what is asked for; then press the key again')
+    end
   end
   local argument = { session = feed.state.session, approval = asked.id, decision = decision }
   client.run(protocol.COMMANDS.approve, vim.tbl_extend('error', argument, more or {}))
@@ -61,14 +76,15 @@ local function unsaved(asked)
 end
 
 ---Refuse; the words, if there are any, are for the agent. Leaving the prompt refuses nothing.
-function M.deny()
-  local asked = M.pending('approval')[1]
+---@param asked dsh.Item? the oldest
+function M.deny(asked)
+  asked = asked or M.pending('approval')[1]
   if not asked then
     return message.info('nothing waits for your permission')
   end
   vim.ui.input({ prompt = ('Refuse %s. Why (may be empty)? '):format(asked.tool) }, function(words)
     if words then
-      M.decide('reject', { comment = words ~= '' and words or nil })
+      M.decide('reject', { comment = words ~= '' and words or nil }, asked)
     end
   end)
 end
@@ -109,13 +125,15 @@ local LATER, ONCE, SESSION, SAVE, REFUSE =
   'Later', 'Allow once', 'Allow for this session', 'Save and allow once', 'Refuse'
 
 local DECIDE = {
-  [ONCE] = function()
-    M.decide('allowOnce')
+  [ONCE] = function(asked)
+    M.decide('allowOnce', nil, asked)
   end,
-  [SESSION] = function()
-    M.decide('allowSession')
+  [SESSION] = function(asked)
+    M.decide('allowSession', nil, asked)
   end,
-  [SAVE] = M.save_and_allow,
+  [SAVE] = function(asked)
+    M.decide('allowOnce', { save = true }, asked)
+  end,
   [REFUSE] = M.deny,
 }
 
@@ -133,7 +151,7 @@ function M.answer()
   end
   vim.ui.select(choices, { prompt = ('May %s run?'):format(asked.tool) }, function(choice)
     if DECIDE[choice] then
-      DECIDE[choice]()
+      DECIDE[choice](asked)
     end
   end)
 end
@@ -146,7 +164,7 @@ local function words()
   if asked then
     local more = told[asked.id]
     local lines = { ('May %s run?'):format(asked.tool) }
-    vim.list_extend(lines, more and vim.split(more.detail or '', '\n') or asked.effects)
+    vim.list_extend(lines, vim.split(more and more.detail or table.concat(asked.effects, '\n'), '\n'))
     local names = unsaved(asked)
     if #names > 0 then
       lines[#lines + 1] = ('It would not see what is unsaved in %s.'):format(table.concat(names, ', '))
@@ -191,23 +209,32 @@ local function is_chat_open()
   return false
 end
 
+---Lines as they fit into the corner, and whether nothing had to be left out.
+---@return string[], boolean
 local function fit(lines)
   local fitted = {}
   for _, line in ipairs(lines) do
+    while vim.fn.strdisplaywidth(line) > WIDTH do
+      local part = vim.fn.strcharpart(line, 0, WIDTH)
+      while vim.fn.strdisplaywidth(part) > WIDTH do
+        part = vim.fn.strcharpart(part, 0, vim.fn.strchars(part) - 1)
+      end
+      fitted[#fitted + 1] = part
+      line = line:sub(#part + 1)
+    end
     if vim.trim(line) ~= '' then
-      local short = vim.fn.strcharpart(line, 0, WIDTH)
-      fitted[#fitted + 1] = short == line and line or vim.fn.strcharpart(line, 0, WIDTH - 1) .. '…'
+      fitted[#fitted + 1] = line
     end
   end
-  if #fitted > 8 then
-    fitted = vim.list_extend(vim.list_slice(fitted, 1, 6), { '…', fitted[#fitted] })
+  if #fitted <= HEIGHT then
+    return fitted, true
   end
-  return fitted
+  local kept = vim.list_slice(fitted, 1, HEIGHT - 2)
+  return vim.list_extend(kept, { '… and more: :Dsh shows all of it', fitted[#fitted] }), false
 end
 
 ---Say it in the corner, without taking the cursor or a key.
 local function show(lines)
-  lines = fit(lines)
   local width = 0
   for _, line in ipairs(lines) do
     width = math.max(width, vim.fn.strdisplaywidth(line))
@@ -271,16 +298,30 @@ local function update_keys(waits)
   end
 end
 
+---Say what waits where it can be read; whether all of it can.
+---@return boolean
+local function say()
+  local asked = M.pending('approval')[1] or M.pending('question')[1]
+  local in_chat = asked and require('dsh.chat').is_visible(asked) or not asked and is_chat_open()
+  local lines = config.get().float and not in_chat and words() or nil
+  if not lines then
+    hide()
+    return in_chat
+  end
+  local fitted, whole = fit(lines)
+  show(fitted)
+  return whole
+end
+
 ---Bring keys and corner in line with what waits.
 function M.update()
-  local waits = #M.pending('approval') > 0 or #M.pending('question') > 0
-  update_keys(waits)
-  local lines = config.get().float and not is_chat_open() and words() or nil
-  if lines then
-    show(lines)
-  else
-    hide()
+  if vim.fn.getcmdwintype() ~= '' then
+    return -- no window can be opened beside that of the command line
   end
+  local asked = M.pending('approval')[1]
+  update_keys(asked ~= nil or #M.pending('question') > 0)
+  local can_be_read = say()
+  shown_at = asked and can_be_read and { [asked.id] = shown_at[asked.id] or vim.uv.now() } or {}
 end
 
 local due = false
@@ -295,7 +336,7 @@ local function update_soon()
   end
 end
 
-for _, name in ipairs({ 'session', 'exit', 'start', 'status' }) do
+for _, name in ipairs({ 'session', 'exit', 'start', 'status', 'drawn', 'reviewed' }) do
   feed.on(name, update_soon)
 end
 feed.on('event', function(value)
@@ -310,14 +351,8 @@ for _, name in ipairs({ 'approve', 'ask' }) do
   end)
 end
 
-vim.api.nvim_create_autocmd({ 'VimResized', 'WinEnter', 'WinClosed', 'TabEnter' }, {
+vim.api.nvim_create_autocmd({ 'VimResized', 'WinEnter', 'WinClosed', 'WinScrolled', 'TabEnter', 'CmdwinLeave' }, {
   group = vim.api.nvim_create_augroup('dsh.waiting', {}),
   callback = update_soon,
 })
-vim.api.nvim_create_autocmd('User', {
-  group = 'dsh.waiting',
-  pattern = 'DshReviewShown',
-  callback = update_soon,
-})
-
 return M
