@@ -221,13 +221,11 @@ def test_a_problem_is_given_to_the_agent_by_its_quick_fix(desk: Desk) -> None:
     desk.model.script(DONE)
     desk.window.vscode(PROBLEM)
     desk.window.place_cursor(1, 6)
-    desk.window.code_action("Fix with DSH")
-    wait_for(lambda: desk.input.input_value().startswith("Fix this problem: it subtracts"), "the words are there")
-    wait_for(lambda: desk.chat.locator("#input:focus").count() == 1, "the input has the focus")
-    desk.window.press("Enter")
+    desk.window.code_action("DSH: Fix this: it subtracts")
     [message] = desk.sent_messages(1)
-    assert "it subtracts (calc.py, line 2)" in message["content"]
+    assert "Fix this problem: it subtracts (linter)" in message["content"]
     assert "return a - b" in message["content"]
+    desk.wait_for_text("Done.")
 
 
 # Decisions

@@ -8,10 +8,11 @@
 import { randomBytes } from 'node:crypto';
 import * as path from 'node:path';
 import * as vscode from 'vscode';
-import type { Chip, Frame, FromPage, How, ToPage } from './chat_messages.ts';
+import type { Frame, FromPage, How, ToPage } from './chat_messages.ts';
 import { type Client, errorCode, messageOf } from './client.ts';
 import type { Context } from './context.ts';
 import type { KeyStore } from './key.ts';
+import type { ContextItem } from './protocol.ts';
 import type { Sessions } from './sessions.ts';
 import type { Change, Store } from './store.ts';
 import { waitingFor } from './view.ts';
@@ -212,10 +213,14 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
   /** Send the user's words; the page keeps them until they are accepted. */
   async #send(how: How, text: string): Promise<void> {
     const { context } = this.#parts;
-    const items = context.chips;
+    const { chips } = context;
     try {
-      await this.say(how, text, items);
-      context.clear(items);
+      await this.say(
+        how,
+        text,
+        chips.map(({ item }) => item),
+      );
+      context.clear(chips);
       this.#post({ kind: 'sent' });
     } catch (error) {
       const code = errorCode(error);
@@ -224,10 +229,9 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
   }
 
   /** Give the agent words, with what they are about. */
-  async say(how: How, text: string, chips: Chip[] = []): Promise<void> {
+  async say(how: How, text: string, context: ContextItem[] = []): Promise<void> {
     const { client, sessions } = this.#parts;
     const session = await sessions.current();
-    const context = chips.map(({ item }) => item);
     await client.run(`dsh.${how}`, { session, text, ...(context.length > 0 ? { context } : {}) });
   }
 

@@ -157,6 +157,11 @@ export class Client implements vscode.Disposable {
         },
       },
       middleware: {
+        // What a code action of the server's asks goes through the chat, where its answer is seen.
+        executeCommand: (command, args, next) =>
+          command === 'dsh.followup'
+            ? vscode.commands.executeCommand('dsh.ui.followup', ...args)
+            : next(command, args),
         provideCodeLenses: async (document, cancelled, next) =>
           this.#lenses((await next(document, cancelled)) ?? [], document.uri.toString()),
       },

@@ -12,6 +12,7 @@ import { type Context, fileChip, selectionChip } from './context.ts';
 import type { KeyStore } from './key.ts';
 import { pickMode, pickModel, pickTurn } from './picks.ts';
 import type { Change } from './proposal.ts';
+import type { ContextItem } from './protocol.ts';
 import type { Reviews } from './review.ts';
 import type { ServerFinder } from './server.ts';
 import type { Sessions } from './sessions.ts';
@@ -77,17 +78,9 @@ export const COMMANDS: Record<string, Command> = {
     addSelection(context);
     return chat.open();
   },
-  'dsh.ui.fix': ({ context, chat }, uri: vscode.Uri, range: vscode.Range, message: string) => {
-    const lines =
-      range.start.line === range.end.line
-        ? `${range.start.line + 1}`
-        : `${range.start.line + 1}-${range.end.line + 1}`;
-    const file = fileChip(uri);
-    const item = { uri: uri.toString(), range: { start: { ...range.start }, end: { ...range.end } } };
-    item.range.start = { line: range.start.line, character: 0 };
-    item.range.end = { line: range.end.line + 1, character: 0 };
-    context.add({ label: `${file.label}:${lines}`, detail: `${file.detail}:${lines}`, item });
-    return chat.open(`Fix this problem: ${message}`);
+  'dsh.ui.followup': async ({ chat }, { text, context }: { text: string; context?: ContextItem[] }) => {
+    await chat.open();
+    await chat.say('followup', text, context);
   },
 };
 
