@@ -73,7 +73,8 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
 
   /** Show the chat with the cursor in its input; `draft` goes before what stands there. */
   async open(draft?: string): Promise<void> {
-    await vscode.commands.executeCommand(`${VIEW}.focus`);
+    // A page that has the focus would lose it for a moment, and with it the keys that fall then.
+    if (!this.focused) await vscode.commands.executeCommand(`${VIEW}.focus`);
     if (draft !== undefined) this.#post({ kind: 'draft', text: draft });
     this.#post({ kind: 'focus' });
   }

@@ -153,15 +153,33 @@ async function useDemo({ chat, client, sessions, store }: Parts): Promise<void> 
   await chat.open();
 }
 
-/** Start the server again as soon as no turn runs. */
-export async function restartWhenIdle(client: Client, store: Store): Promise<void> {
-  if (runningTurn(store.view) === undefined) return client.restart();
-  void vscode.window.showInformationMessage('DSH: takes effect when the running turn has ended.');
-  return new Promise((resolve, reject) => {
-    const listener = store.onDidChange(() => {
-      if (runningTurn(store.view) !== undefined) return;
-      listener.dispose();
-      client.restart().then(resolve, reject);
-    });
+const SETTLE_MS = 300;
+
+let restarting: Promise<void> | undefined;
+
+/**
+ * Start the server again as soon as no turn runs, once for all that asks for it meanwhile.
+ *
+ * Not at once: the client library first tells the server that runs of a change of the configuration.
+ */
+export function restartWhenIdle(client: Client, store: Store): Promise<void> {
+  restarting ??= settleAndRestart(client, store).finally(() => {
+    restarting = undefined;
   });
+  return restarting;
+}
+
+async function settleAndRestart(client: Client, store: Store): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
+  if (runningTurn(store.view) !== undefined) {
+    void vscode.window.showInformationMessage('DSH: takes effect when the running turn has ended.');
+    await new Promise<void>((resolve) => {
+      const listener = store.onDidChange(() => {
+        if (runningTurn(store.view) !== undefined) return;
+        listener.dispose();
+        resolve();
+      });
+    });
+  }
+  await client.restart();
 }
