@@ -139,8 +139,8 @@ class PluginHost:
         """Unload the plugins that lie in the workspace, and load none from there any more."""
         self._trusted = False
         for slot in self._slots:
-            source, scope = slot.source, slot.scope
-            if scope is not None and source is not None and source.file is not None and self._refuses(source.file):
+            inside = slot.source is not None and slot.source.file is not None and not slot.watched
+            if (scope := slot.scope) is not None and inside:
                 scope.retire()
                 slot.scope = None
                 self._failed(slot, "it lies in a workspace that is not trusted")

@@ -182,7 +182,7 @@ class Applier:
     async def _save(self, document: Document, items: Sequence[Item], *, clean: bool) -> str:
         """Save a document that was clean before our edit; what the model should know of it."""
         if not clean:
-            return "not saved: the document also holds the user's unsaved text"
+            return "not saved: the document and its file differed before the edit"
         if not self.saves:
             return "not saved: the user's settings leave saving to the user"
         saved = await self._editor.save(document.uri)

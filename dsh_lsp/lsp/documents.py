@@ -8,6 +8,7 @@ what it changes, not what the document holds. Versions are the editor's.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -26,6 +27,8 @@ from dsh_lsp.workspace.text import Change, Span, is_saved
 
 Encoding = Literal["utf-8", "utf-16", "utf-32"]
 
+_DRIVE = re.compile(r"/?[A-Za-z]:[/\\]")
+
 PAUSE_S = 2.0  # no key for so long: nobody is typing
 
 
@@ -34,6 +37,9 @@ def path_of(uri: str) -> Path | None:
     if not uri.lower().startswith("file:"):
         return None
     path = uris.to_fs_path(uri)
+    if path and _DRIVE.match(path):
+        path = path.lstrip("/")
+        path = path[0].lower() + path[1:]  # clients spell it as they like: C:, c:, c%3A
     return Path(os.path.realpath(path)) if path else None
 
 

@@ -67,6 +67,7 @@ class ClientProfile:
     previews_edits: bool = False
     resource_operations: frozenset[str] = frozenset()
     work_done_progress: bool = False
+    watches_files: bool = False
     code_lens_refresh: bool = False
     applies_edits: bool = True
     shows_documents: bool = False
@@ -91,7 +92,13 @@ class ClientProfile:
             dsh=dsh,
             previews_edits="changeAnnotationSupport" in edit
             and failure_handling in ("transactional", "textOnlyTransactional"),
-            resource_operations=frozenset(map(str, edit.get("resourceOperations") or ())),
+            resource_operations=frozenset(
+                kind for kind in ("rename", "delete") if kind in _listed(edit, "resourceOperations")
+            ),
+            watches_files=all(
+                _dig(capabilities, "workspace", "didChangeWatchedFiles").get(name) is True
+                for name in ("dynamicRegistration", "relativePatternSupport")
+            ),
             work_done_progress=_dig(capabilities, "window").get("workDoneProgress") is True,
             applies_edits=_dig(capabilities, "workspace").get("applyEdit") is True,
             shows_documents=_dig(capabilities, "window", "showDocument").get("support") is True,
@@ -143,6 +150,11 @@ def _dig(value: Any, *keys: str) -> JsonObject:
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value if isinstance(value, dict) else {}
+
+
+def _listed(node: JsonObject, key: str) -> list[Any]:
+    """A list of a capability; its items may be members of an enumeration, which equal their texts."""
+    return value if isinstance(value := node.get(key), list) else []
 
 
 class Wire(Protocol):
@@ -281,25 +293,27 @@ class Editor:
         """Have the client tell when its settings change, where it wants to be asked for that."""
         if not self.profile.tells_of_configuration:
             return
-        registration = {
-            "id": "dsh-configuration",
-            "method": "workspace/didChangeConfiguration",
-            "registerOptions": {"section": "dsh"},
-        }
+        await self.register("dsh-configuration", "workspace/didChangeConfiguration", {"section": "dsh"})
+
+    async def register(self, name: str, method: str, options: JsonObject) -> None:
+        """Have the client send what it sends only to who has asked for it."""
+        registration = {"id": name, "method": method, "registerOptions": options}
+        await self._try("client/registerCapability", {"registrations": [registration]})
+
+    async def unregister(self, name: str, method: str) -> None:
+        """Ask for it no longer."""
+        await self._try("client/unregisterCapability", {"unregisterations": [{"id": name, "method": method}]})
+
+    async def _try(self, method: str, params: JsonObject) -> None:
         try:
-            await self._wire.request(
-                "client/registerCapability", {"registrations": [registration]}, timeout_s=REQUEST_TIMEOUT_S
-            )
+            await self._wire.request(method, params, timeout_s=REQUEST_TIMEOUT_S)
         except EditorError as error:
-            log.info("client/registerCapability: %s", error)
+            log.info("%s: %s", method, error)
 
     async def refresh_code_lenses(self) -> None:
         """Let the client ask for the code lenses again."""
         if self.profile.code_lens_refresh:
-            try:
-                await self._wire.request("workspace/codeLens/refresh", {}, timeout_s=REQUEST_TIMEOUT_S)
-            except EditorError as error:
-                log.info("codeLens/refresh: %s", error)
+            await self._try("workspace/codeLens/refresh", {})
 
     def publish_diagnostics(self, uri: str, version: int | None, items: list[JsonObject]) -> None:
         """Show our own diagnostics of a document, and no others."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
+import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from dsh_lsp.abort import Aborted, AbortSignal
@@ -25,6 +26,7 @@ from dsh_lsp.lsp.landed import LandedEdits
 from dsh_lsp.lsp.preview import Preview
 from dsh_lsp.lsp.proposal import FileUnderReview, Item, Proposal, words_of
 from dsh_lsp.lsp.undo import Undo, Undone
+from dsh_lsp.lsp.watching import FileWatches
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.workspace.changes import Prepared
 from dsh_lsp.workspace.copies import Copies
@@ -61,6 +63,7 @@ class Reviews:
         self._applies_at_once = applies_at_once
         self._unasked: set[str] = set()
         self.landed = LandedEdits(log, documents, root, copies)
+        self._watches = FileWatches(editor, tasks)
         self._applier = Applier(
             log=log,
             documents=documents,
@@ -136,6 +139,8 @@ class Reviews:
                 conflicts += file.rebase(file.text, document.rope)
         self._open[proposal.id] = proposal
         proposal.disposers += [self._documents.watch(file.key) for file in proposal.files]
+        closed = [file.path for file in proposal.files if file.changes_text and self._documents.at(file.path) is None]
+        proposal.disposers.append(self._watches.watch(closed))
         described = tuple(self._describe(file, file.items) for file in proposal.files)
         self._log.append(ReviewOpened(proposal=proposal.id, files=described))
         self._settle((item, self._conflict(item)) for item in conflicts)
@@ -342,6 +347,19 @@ class Reviews:
         ]
         self._settle((item, self._conflict(item)) for item in lost)
         self._refresh(files)
+
+    async def look_at_file(self, key: str) -> None:
+        """Move the hunks of a file that no editor holds, since it was changed on disk."""
+        files = [file for proposal in self._open.values() for file in proposal.files if file.key == key]
+        text = await anyio.to_thread.run_sync(text_on_disk, files[0].path) if files else None
+        if text is None:
+            return  # a file that is gone says so when it is written
+        if self._documents.at(files[0].path) is None:
+            after = Rope.of(text)
+            for file in files:
+                lost = file.rebase(file.text, after)
+                self._settle((item, self._conflict(item)) for item in lost)
+            self._refresh(files)
 
     def _on_open(self, document: Document) -> None:
         for file in self._files_of(document):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from dsh_lsp.lsp.arguments import Say, read_arguments
 from dsh_lsp.lsp.commands import RUN, USER
 from dsh_lsp.lsp.configuration import SECTION, Configuration
 from dsh_lsp.lsp.context import with_context
-from dsh_lsp.lsp.documents import Documents, Encoding, path_of
+from dsh_lsp.lsp.documents import Documents, Encoding, identity, path_of
 from dsh_lsp.lsp.editor import ClientProfile, Editor
 from dsh_lsp.lsp.feed import Wire
 from dsh_lsp.lsp.sessions import LiveSession, Sessions
@@ -105,6 +105,12 @@ class Runtime:
         for live in self.sessions.all():
             if live.feed.progress_token == token:
                 live.session.agent.cancel(USER)
+
+    def files_changed(self, uris: Iterable[str]) -> None:
+        """Look at files that wait for review and were changed on disk."""
+        for key in {identity(uri) for uri in uris}:
+            for live in self.sessions.all():
+                self._tasks.start_soon(live.reviews.look_at_file, key)
 
     def code_actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
         """What can be decided and asked at a place of a document."""

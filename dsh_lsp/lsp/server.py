@@ -74,6 +74,7 @@ class Connection:
             types.TEXT_DOCUMENT_DID_OPEN: self._did_open,
             types.TEXT_DOCUMENT_DID_CHANGE: self._did_change,
             types.TEXT_DOCUMENT_DID_CLOSE: self._did_close,
+            types.WORKSPACE_DID_CHANGE_WATCHED_FILES: self._did_change_files,
             types.WORKSPACE_DID_CHANGE_CONFIGURATION: self._configuration_changed,
             types.WINDOW_WORK_DONE_PROGRESS_CANCEL: self._progress_cancel,
             types.TEXT_DOCUMENT_CODE_ACTION: self._code_action,
@@ -99,6 +100,9 @@ class Connection:
     def _did_change(self, params: types.DidChangeTextDocumentParams) -> None:
         changes = [_change(change) for change in params.content_changes]
         self._live.documents.change(params.text_document.uri, params.text_document.version, changes)
+
+    def _did_change_files(self, params: types.DidChangeWatchedFilesParams) -> None:
+        self._live.files_changed(change.uri for change in params.changes)
 
     def _did_close(self, params: types.DidCloseTextDocumentParams) -> None:
         self._live.documents.close(params.text_document.uri)

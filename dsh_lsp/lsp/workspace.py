@@ -14,11 +14,11 @@ import anyio.to_thread
 
 from dsh_lsp.abort import AbortSignal
 from dsh_lsp.decisions import Effect, EffectKind
-from dsh_lsp.lsp.documents import Documents, path_of, uri_of
+from dsh_lsp.lsp.documents import Document, Documents, path_of, uri_of
 from dsh_lsp.lsp.review import Reviews
-from dsh_lsp.workspace.changes import prepare
+from dsh_lsp.workspace.changes import Prepared, prepare
 from dsh_lsp.workspace.disk import read_file, text_on_disk
-from dsh_lsp.workspace.edits import FileChange, HunkOutcome, Snapshot
+from dsh_lsp.workspace.edits import FileChange, FileEdit, HunkOutcome, Snapshot
 from dsh_lsp.workspace.pages import is_large, read_page
 from dsh_lsp.workspace.paths import NOTHING, Guarded, effects_of, is_inside, resolve, shown
 from dsh_lsp.workspace.port import Found, Listing, OpenDocument, Page, Query
@@ -43,6 +43,16 @@ class EditorWorkspace:
 
     async def read(self, path: str, approved: frozenset[EffectKind] = NOTHING) -> Snapshot:
         """Read a document, unsaved text included."""
+        if (document := self._untitled(path)) is not None:
+            unconfirmed = self._reviews.is_unconfirmed(document.key)
+            return Snapshot(
+                uri=document.uri,
+                path=document.uri,
+                rope=document.rope,
+                version=document.version,
+                dirty=True,
+                unconfirmed=unconfirmed,
+            )
         real = resolve(self.root, path, approved)
         name = shown(self.root, real)
         document = self._documents.at(real)
@@ -59,6 +69,10 @@ class EditorWorkspace:
             dirty=not self._documents.is_saved(str(rope), saved),
             unconfirmed=self._reviews.is_unconfirmed(document.key),
         )
+
+    def _untitled(self, name: str) -> Document | None:
+        """The open document that has no file yet, which goes by its URI."""
+        return self._documents.get(name) if name.startswith("untitled:") else None
 
     async def list_files(self, path: str, approved: frozenset[EffectKind] = NOTHING, *, limit: int) -> Listing:
         """List the files below a folder."""
@@ -102,7 +116,10 @@ class EditorWorkspace:
         def is_open(path: Path) -> bool:
             return self._documents.at(path) is not None
 
-        prepared = await anyio.to_thread.run_sync(
-            lambda: [prepare(self.root, edit, approved, is_open=is_open, guarded=self._guarded) for edit in edits]
-        )
+        def check(edit: FileChange) -> Prepared:
+            if isinstance(edit, FileEdit) and edit.base and (document := self._untitled(edit.path)) is not None:
+                return Prepared(change=edit, path=Path(document.key))
+            return prepare(self.root, edit, approved, is_open=is_open, guarded=self._guarded)
+
+        prepared = await anyio.to_thread.run_sync(lambda: [check(edit) for edit in edits])
         return await self._reviews.propose(prepared, signal=signal, by_person=bool(approved))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from logging import INFO, WARNING
 from typing import Any
 
 from anyio.abc import TaskGroup
@@ -37,6 +38,7 @@ name = SOURCE
 inject = (AgentHooks, Agent, SessionLog, Llm, TaskGroup)
 
 MIN_OUTPUT = 1_024
+MIN_HEAD_SHARE = 0.05  # of the window: under pressure, less than that is not worth a summary
 UNKNOWN_WINDOW_SHARE = 0.6  # of what is there now: a summarizer whose window nobody knows gets no more than that
 
 
@@ -124,7 +126,8 @@ class Compactor:
             try:
                 await self._relieve(payload)
             except (DshError, OSError) as error:
-                self._ctx.log.warning("no room could be made: %s", error)
+                nothing = isinstance(error, CompactionError) and error.code == "NOTHING_TO_COMPACT"
+                self._ctx.log.log(INFO if nothing else WARNING, "no room could be made: %s", error)
         decision = await call_next(payload)
         if isinstance(decision, Enter) and self._log.surface.generation != generation:
             return replace(decision, starts_request_series=True)
@@ -147,7 +150,8 @@ class Compactor:
             if not is_pressed():
                 return
             retain = int(window * self._settings.retain)
-            await self._summarize(payload.signal, turn=payload.turn, retain=retain, window=window)
+            least = int(window * MIN_HEAD_SHARE)
+            await self._summarize(payload.signal, turn=payload.turn, retain=retain, window=window, least=least)
         if is_pressed():
             raise CompactionError("it is still more than may be kept", code="STILL_FULL")
 
@@ -232,7 +236,9 @@ class Compactor:
             self._log.append(CompactionPrune(shadowed_seqs=(span,), shadowed_token_count=price))
             self._log.append(short, sources=(span,), replaces=span)
 
-    async def _summarize(self, signal: AbortSignal, *, turn: int | None, retain: int, window: int | None) -> None:
+    async def _summarize(
+        self, signal: AbortSignal, *, turn: int | None, retain: int, window: int | None, least: int = 1
+    ) -> None:
         """Put a summary in the place of the oldest part.
 
         Raises:
@@ -244,7 +250,7 @@ class Compactor:
         room = window - meter.envelope - self._settings.summary_tokens if window is not None else None
         most = max(room, before // 4) if room is not None else int(before * UNKNOWN_WINDOW_SHARE)
         head = nodes[: head_of(nodes, meter.price, retain=retain, most=most)]
-        if not head:
+        if sum(map(meter.price, head)) < least:
             raise CompactionError("there is nothing to summarize yet", code="NOTHING_TO_COMPACT")
         compaction_id = new_id()
         self._log.append(CompactionStart(compaction_id=compaction_id, turn=turn))

@@ -140,7 +140,7 @@ class _Family:
         while grown:
             grown = False
             for pid, parent, group, marked in rows:
-                ours = parent in below or group == self._child or marked
+                ours = parent in below or marked or (group == self._child and not self._subreaper)
                 if ours and pid not in found and pid != os.getpid():
                     found.add(pid)
                     below.add(pid)
@@ -158,8 +158,6 @@ class _Family:
         return self._code
 
     def _signal(self, number: int) -> None:
-        with suppress(OSError):
-            os.killpg(self._child, number)
         for pid in self.members():
             with suppress(OSError):
                 os.kill(pid, number)

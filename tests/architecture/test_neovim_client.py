@@ -19,13 +19,8 @@ def source(name: str) -> str:
     return (FOLDER / "lua" / "dsh" / f"{name}.lua").read_text()
 
 
-AWAITED = {"dsh.compact", "dsh.model.list", "dsh.model.set"}  # of the contract, and not in the server yet
-
-
 def test_the_client_knows_every_command_and_no_other() -> None:
-    known, real = set(re.findall(r"= '(dsh\.[\w.]+)'", source("protocol"))), set(protocol.COMMANDS)
-    assert known >= real
-    assert known - real <= AWAITED
+    assert set(re.findall(r"= '(dsh\.[\w.]+)'", source("protocol"))) == set(protocol.COMMANDS)
 
 
 def test_the_client_knows_every_method_and_the_version() -> None:
@@ -81,3 +76,8 @@ def test_a_module_says_what_it_is_and_has_one_job(path: Path) -> None:
     text = path.read_text()
     assert re.match(r"---\w+: \S", text), text.splitlines()[0]
     assert len(text.splitlines()) <= MAX_LINES
+
+
+def test_the_picture_names_every_module_and_no_other() -> None:
+    page = (FOLDER.parents[1] / "docs" / "architecture.md").read_text()
+    assert set(re.findall(r"`(\w+\.lua)`", page)) == {path.name for path in LUA}

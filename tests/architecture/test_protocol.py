@@ -11,6 +11,7 @@ from dsh_lsp.compose import Settings
 from dsh_lsp.events import TAGS
 from dsh_lsp.lsp import arguments
 from dsh_lsp.lsp.protocol import COMMANDS
+from dsh_lsp.plugins.toolbox import find_tools
 from dsh_lsp.settings import rights_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text()
@@ -53,3 +54,11 @@ def test_every_command_runs_something() -> None:
     from dsh_lsp.lsp.commands import RUN
 
     assert set(RUN) == set(COMMANDS)
+
+
+def test_the_page_of_tools_names_every_tool_and_no_other() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "tools.md").read_text()
+    section = page[page.index("## The tools there are") : page.index("## The stages of a call")]
+    rows = [row.split("|")[1] for row in section.splitlines() if row.startswith("| `")]
+    named = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    assert sorted(named) == sorted(tool.name for tool in find_tools())

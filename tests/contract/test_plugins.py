@@ -271,6 +271,21 @@ async def test_a_plugin_in_a_workspace_folder_is_exchanged_by_command_alone(tmp_
         assert h.prompt.assemble(()).sections[-1].text == "Words 2."
 
 
+async def test_a_plugin_of_the_workspace_is_unloaded_when_trust_is_taken_back(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    inside.mkdir()
+    outside.mkdir()
+    (inside / "mine.py").write_text(FINE.replace("fine", "mine"))
+    (outside / "fine.py").write_text(FINE)
+    async with hosted([], str(inside / "mine.py"), str(outside / "fine.py"), root=inside) as h:
+        assert h.plugins.report().loaded == ("mine", "fine")
+        h.plugins.distrust()
+        report = h.plugins.report()
+        assert report.loaded == ("fine",)
+        assert "not trusted" in report.failed[0].reason
+        assert "not trusted" in (await h.plugins.reload()).failed[0].reason
+
+
 async def test_no_plugin_of_a_workspace_that_is_not_trusted_runs(tmp_path: Path) -> None:
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     inside.mkdir()

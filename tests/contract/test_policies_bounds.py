@@ -15,6 +15,8 @@ from dsh_lsp.decisions import (
     Effect,
     HunkDecided,
     Position,
+    QuestionAnswered,
+    QuestionAsked,
     Range,
     Refused,
     ReviewDecided,
@@ -244,6 +246,8 @@ def test_the_stopwatch_leaves_out_the_time_that_people_take_also_when_questions_
         (6, settled_hunk("r", 1), 5),
         (2, asked("q2"), 7),
         (9, decided("q2"), 7),
+        (0, QuestionAsked(id="q3", text="Which?"), 7),
+        (8, QuestionAnswered(id="q3", answer="this"), 7),
         (1, decided("unknown"), 8),
         (1, TurnStart(turn=2), 0),
     ]

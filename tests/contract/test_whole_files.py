@@ -146,6 +146,48 @@ def test_a_rejected_deletion_deletes_nothing_and_the_model_reads_why(root) -> No
     play(root, story)
 
 
+def test_a_closed_file_that_waits_is_watched_and_its_hunks_move_with_what_others_write(root) -> None:
+    async def story(bench: Bench) -> None:
+        proposed = bench.propose(await bench.edit("a.txt", "1\n2\n"))
+        other = bench.propose(await bench.edit("a.txt", TEXT + "three\n"))
+        await anyio.sleep(0.5)
+        method, params = bench.editor.registered[0]
+        assert method == "client/registerCapability"
+        (registration,) = params["registrations"]
+        assert registration["registerOptions"]["watchers"][0]["globPattern"]["pattern"] == "a.txt"
+        (root / "a.txt").write_text("zero\none!\ntwo\n")
+        await bench.reviews.look_at_file(str(root / "a.txt"))
+        await anyio.sleep(0.1)
+        assert proposed.outcomes is not None
+        assert [outcome.outcome for outcome in proposed.outcomes] == ["conflict"]
+        (waiting,) = bench.reviews.pending()
+        assert bench.reviews.pending_files()[0][1].hunks[0].range.start.line == 3
+        bench.reviews.accept([waiting.hunk.id], uri=None, edited={})
+        await anyio.sleep(1)
+        assert [outcome.outcome for outcome in other.outcomes or ()] == ["landed"]
+        assert (root / "a.txt").read_text() == "zero\none!\ntwo\nthree\n"
+        assert [method for method, _ in bench.editor.registered].count("client/unregisterCapability") == 2
+
+    play(root, story, watches_files=True)
+
+
+def test_a_document_without_a_file_is_read_and_edited_by_its_uri(root) -> None:
+    async def story(bench: Bench) -> None:
+        uri = "untitled:Untitled-1"
+        bench.editor.open_untitled(uri, TEXT)
+        await anyio.sleep(0.1)
+        snapshot = await bench.workspace.read(uri)
+        assert (snapshot.path, snapshot.text, snapshot.dirty) == (uri, TEXT, True)
+        (outcome,) = await bench.land(await bench.edit(uri, TEXT.replace("two", "2")))
+        assert outcome.outcome == "landed"
+        assert bench.editor.buffers[uri].state.text == "one\n2\n"
+        assert {path.name for path in root.iterdir()} == {"a.txt"}, "nothing is written"
+        with pytest.raises(ToolError, match="does not exist"):
+            await bench.workspace.read("untitled:Untitled-2")
+
+    play(root, story)
+
+
 def test_changes_of_a_text_land_before_its_file_is_renamed(root) -> None:
     async def story(bench: Bench) -> None:
         await bench.open("a.txt")

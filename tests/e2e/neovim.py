@@ -292,13 +292,12 @@ class Desk(EditorDesk):
         files: Mapping[str, str],
         *,
         key: str | None = "sk-test",
-        configuration: str | None = None,
     ) -> Iterator[Self]:
         """Open the first of the files in a new editor; at the end, nothing may have gone wrong in it."""
         home = folder / "home"
         home.mkdir()
         init = home / "init.lua"
-        init.write_text(configuration or cls.CONFIGURATION)
+        init.write_text(cls.CONFIGURATION)
         # A short root: an edit that a key has overtaken makes Neovim print the URI, and ask to press ENTER if it is
         # longer than the line.
         with tempfile.TemporaryDirectory(prefix="d", dir="/tmp") as short, FakeModelServer() as model:

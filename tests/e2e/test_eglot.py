@@ -73,7 +73,7 @@ def test_the_model_reads_unsaved_text_and_an_accepted_edit_joins_it(desk: EmacsD
     desk.act(ACCEPT)
     result = desk.tool_result(3)
     assert "calc.py: the edit was accepted and is in the document, line 2" in result
-    assert "not saved: the document also holds the user's unsaved text" in result
+    assert "not saved: the document and its file differed before the edit" in result
     assert emacs.text() == MENDED + "# not saved yet"
     assert emacs.modified
     assert desk.on_disk("calc.py") == CALC

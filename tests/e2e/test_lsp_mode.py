@@ -66,7 +66,7 @@ def test_what_waits_is_shown_and_a_code_action_lands_it_beside_unsaved_text(desk
     desk.act(ACCEPT)
     result = desk.tool_result(2)
     assert "calc.py: the edit was accepted and is in the document, line 2" in result
-    assert "not saved: the document also holds the user's unsaved text" in result
+    assert "not saved: the document and its file differed before the edit" in result
     assert emacs.text() == MENDED + "# not saved yet"
     assert desk.on_disk("calc.py") == CALC
     wait_for(lambda: emacs.value(shown) == [], "nothing is shown any more")

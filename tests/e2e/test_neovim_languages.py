@@ -75,8 +75,14 @@ vim.lsp.config('dsh', {{
 """
 
 
+class LendingDesk(Desk):
+    """The stock client, with a language server that it lends."""
+
+    CONFIGURATION = USER_CONFIGURATION + LENDING
+
+
 def test_an_edit_that_breaks_a_file_brings_a_real_server_s_diagnostic_back_to_the_model(tmp_path: Path) -> None:
-    with Desk.set_up(tmp_path, {"calc.py": CALC}, configuration=USER_CONFIGURATION + LENDING) as desk:
+    with LendingDesk.set_up(tmp_path, {"calc.py": CALC}) as desk:
         wait_for(
             lambda: desk.neovim.lua("return #vim.lsp.get_clients({ name = 'ruff', bufnr = 0 }) > 0"),
             "ruff is attached",

@@ -227,3 +227,35 @@ def test_an_edit_lands_after_a_restart(desk: ClientDesk) -> None:
     desk.neovim.keys("ghA")
     desk.wait_for_turns(2)
     assert desk.on_disk("calc.py") == MENDED
+
+
+# -- models, and a history that gets long
+
+
+def test_the_model_is_chosen_from_a_list_and_by_name(desk: ClientDesk) -> None:
+    desk.model.script(DONE, DONE)
+    desk.dsh("ask One.")
+    desk.wait_for_turns(1)
+    desk.dsh("model deepseek/another-model")
+    wait_for(lambda: desk.status().get("model") == "another-model", "the model is set")
+    desk.dsh("ask Two.")
+    desk.wait_for_turns(2)
+    assert desk.model.requests[-1].body["model"] == "another-model"
+    desk.wait_for_screen("another-model")
+    desk.dsh("model")
+    wait_for(lambda: "dsh: no list of models: " in desk.neovim.messages(), "an endpoint that lists none is told of")
+    desk.model.documents["/models"] = refusal(200, {"data": [{"id": "first-model"}, {"id": "second-model"}]})
+    desk.dsh("model")
+    screen = desk.wait_for_screen("deepseek/second-model")
+    number = next(line.split(":")[0][-1] for line in screen.splitlines() if "deepseek/second-model" in line)
+    desk.neovim.keys(f"{number}<CR>")
+    wait_for(lambda: desk.status().get("model") == "second-model", "the model is set")
+
+
+def test_a_history_is_made_shorter_and_it_is_told(desk: ClientDesk) -> None:
+    desk.model.script(*(answer("word " * 400) for _ in range(4)), answer("In short."))
+    for number in range(1, 5):
+        desk.dsh(f"ask Question {number}.")
+        desk.wait_for_turns(number)
+    desk.dsh("compact")
+    wait_for(lambda: "dsh: the history " in desk.neovim.messages(), "it is told how it went")

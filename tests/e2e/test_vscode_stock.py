@@ -124,7 +124,7 @@ def test_typing_during_the_preview_makes_it_stale_and_loses_nothing(desk: StockD
     [result] = desk.tool_results(2)
     assert "the edit was accepted and is in the document, line 3" in result
     assert "the edit was accepted and is in the document, line 8" in result
-    assert "not saved: the document also holds the user's unsaved text" in result
+    assert "not saved: the document and its file differed before the edit" in result
     assert desk.window.text("calc.py") == typed + MENDED
     assert desk.window.on_disk("calc.py") == CALC
     desk.wait_until_idle()
@@ -218,7 +218,7 @@ def test_a_written_file_that_is_open_with_unsaved_text_keeps_that_text(desk: Sto
     desk.preview.tick(DOUBLE_ROW)
     desk.preview.apply()
     assert "# unsaved" in desk.tool_results(2)[0]
-    assert "not saved: the document also holds the user's unsaved text" in desk.tool_results(3)[-1]
+    assert "not saved: the document and its file differed before the edit" in desk.tool_results(3)[-1]
     assert desk.window.text("calc.py") == MENDED + "# unsaved\n"
     assert desk.window.on_disk("calc.py") == CALC
     desk.wait_until_idle()

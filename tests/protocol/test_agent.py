@@ -156,7 +156,7 @@ async def test_an_editor_without_preview_decides_by_code_action_and_typing_stays
         await editor.event("turn/end")
         assert editor.text("calc.py") == "# typed\n" * 3 + CODE.replace("a - b", "a + b")
         assert editor.diagnostics[uri] == []
-        assert "not saved: the document also holds the user's unsaved text" in editor.tool_results[0]
+        assert "not saved: the document and its file differed before the edit" in editor.tool_results[0]
 
 
 async def test_a_clean_document_is_saved_where_the_editor_offers_it(project, model) -> None:

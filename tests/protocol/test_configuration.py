@@ -78,3 +78,23 @@ async def test_a_stock_client_sends_its_settings_along_and_raises_no_rights(proj
         await editor.command("dsh.approve", {"approval": asked["data"]["id"], "decision": "reject"})
         await editor.event("turn/end")
         assert not (project / "here").exists()
+
+
+async def test_in_auto_edit_an_agent_that_writes_the_editor_s_settings_is_asked_twice(project, model) -> None:
+    settings = {"path": ".vscode/settings.json", "content": '{"dsh.shell.allow": ["touch here"]}\n'}
+    model.script(answer("", calls=[("write_file", settings)]), TOUCH, answer("No."))
+    async with fake_editor(project, model_url=model.url, options={"mode": "auto-edit"}) as editor:
+        await editor.command("dsh.followup", {"text": "Go."})
+        first = (await editor.event("approval/asked"))["data"]
+        assert [effect["kind"] for effect in first["effects"]] == ["rights"]
+        assert not (project / ".vscode").exists()
+        await editor.command("dsh.approve", {"approval": first["id"], "decision": "allowOnce"})
+        await editor.until(lambda: len(editor.seen("approval/asked")) > 1 or editor.seen("review/opened"))
+        if len(editor.seen("approval/asked")) < 2:  # what a person allowed first may still be reviewed
+            await editor.command("dsh.review.accept", {"hunks": "all"})
+        second = (await editor.event("approval/asked", 2))["data"]
+        assert (project / ".vscode" / "settings.json").exists()
+        assert [effect["kind"] for effect in second["effects"]] == ["command"], "the command is still asked for"
+        await editor.command("dsh.approve", {"approval": second["id"], "decision": "reject"})
+        await editor.event("turn/end")
+        assert not (project / "here").exists()

@@ -194,6 +194,17 @@ def test_what_reaches_further_is_refused_without_a_terminal_and_asked_for_at_one
     assert "the secret" in json.dumps(here.server.requests[3].body), screen
 
 
+def test_a_question_is_answered_at_the_terminal_and_nowhere_else(place: Callable[..., Place]) -> None:
+    ask = ("ask", {"question": "Which one?", "options": ["this", "that"], "free_text": False})
+    here = place(answer(calls=[ask]), answer("Fine."), answer(calls=[ask]), answer("Fine."))
+    done = here.do(here.run_command("--yes"))
+    assert_order(done.stdout, "Which one?", "[1] this", "Not answered")
+    assert "nobody can be asked" in json.dumps(here.server.requests[1].body)
+    screen, code = here.on_terminal(here.run_command("--yes"), ("from 1 to 2", "3\n"), ("from 1 to 2", "2\n"))
+    assert code == 0
+    assert "The user answered: that" in json.dumps(here.server.requests[3].body), screen
+
+
 @pytest.mark.parametrize("key", [KEY, None])
 def test_a_key_that_is_missing_or_refused_is_named(place: Callable[..., Place], key: str | None) -> None:
     here = place(refusal(401, {"error": {"message": f"Your key {KEY} is invalid", "type": "authentication_error"}}))

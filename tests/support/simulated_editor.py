@@ -193,6 +193,7 @@ class SimulatedEditor:
             tuple[set[int], set[int]]
         ] = []  # the cells that the user took out and put in their place
         self.messages: list[str] = []
+        self.registered: list[tuple[str, dict[str, Any]]] = []
         self._next = count(1)
         self._lies = manners.lies
         self._inbox: deque[tuple[dict[str, Any], asyncio.Future[Any]]] = deque()
@@ -207,6 +208,9 @@ class SimulatedEditor:
             saved = [uri for uri in params["uris"] if self.save(uri)]
             await asyncio.sleep(self.manners.link)
             return {"saved": saved}
+        if method.startswith("client/"):
+            self.registered.append((method, params))
+            return None
         if method == "dsh/review":
             return {"shown": True}
         assert method == "workspace/applyEdit", method
@@ -416,6 +420,12 @@ class SimulatedEditor:
         self.buffers[uri] = Buffer(uri, path, state, version, {version: state})
         if self.manners.opens == "and tells":
             self._post(lambda: self._opened(uri, version, state))
+
+    def open_untitled(self, uri: str, text: str) -> None:
+        """Open a document that has no file."""
+        state = State(text, self._cells(text))
+        self.buffers[uri] = Buffer(uri, Path(uri), state, 1, {1: state})
+        self._post(lambda: self._opened(uri, 1, state))
 
     def _opened(self, uri: str, version: int, state: State) -> None:
         self.mirrored[uri] = state

@@ -62,7 +62,7 @@ async def failure(root: Path, model: FakeModelServer) -> Told:
         answer("Torn in the middle of a sentence.").torn_after(4),
         answer("Now whole."),
     )
-    async with editor_at(root, model, retry={"maxRetries": 0}) as editor:
+    async with editor_at(root, model, retry={"firstSeconds": 0.05, "jitter": 0}) as editor:
         await editor.command("dsh.followup", {"text": "Are you there?"})
         await editor.event("turn/end", 1)
         await editor.command("dsh.retry")
@@ -71,7 +71,7 @@ async def failure(root: Path, model: FakeModelServer) -> Told:
 
 
 async def retries(root: Path, model: FakeModelServer) -> Told:
-    """A model that is tried again: after a refusal, after a stream that tore, and in vain: the wait is cancelled."""
+    """A model that is tried again, after a refusal and after a stream that tore; and a wait that is cancelled."""
     model.script(
         refusal(503, {"error": {"message": "too busy"}}),
         answer("Torn in the middle of a sentence.", reasoning="Hm.").torn_after(6),

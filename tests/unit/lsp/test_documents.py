@@ -97,6 +97,11 @@ def test_a_file_is_one_document_whatever_the_spelling(tmp_path: Path) -> None:
     assert documents.at(real) is None
 
 
+def test_a_drive_is_one_whatever_the_spelling() -> None:
+    spellings = ["file:///C:/a b/x.py", "file:///c:/a%20b/x.py", "file:///c%3A/a%20b/x.py", "file:///C%3a/a b/x.py"]
+    assert len({identity(uri) for uri in spellings}) == 1
+
+
 @pytest.mark.parametrize("uri", ["untitled:Untitled-1", "dsh:/session/1", "https://x/y"])
 def test_what_is_no_file_has_no_path(uri: str) -> None:
     assert path_of(uri) is None

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lsprotocol import types
 
 from dsh_lsp.errors import EditorError
 from dsh_lsp.lsp.arguments import ClientOffers
@@ -125,3 +126,10 @@ async def test_a_client_that_could_not_answer_or_is_ours_is_not_asked_whether_it
 )
 async def test_saving_is_asked_for_only_where_it_is_offered(offers, answer, saved) -> None:
     assert await Editor(Scripted(answer), ClientProfile(dsh=offers)).save("u") is saved
+
+
+@pytest.mark.parametrize("spell", [str, types.ResourceOperationKind], ids=["texts", "members of an enumeration"])
+def test_the_file_operations_of_a_client_are_those_that_it_announces(spell: Any) -> None:
+    edit = {"resourceOperations": [spell("rename"), spell("create")]}
+    profile = ClientProfile.from_initialize({"capabilities": {"workspace": {"workspaceEdit": edit}}})
+    assert profile.resource_operations == {"rename"}

@@ -24,7 +24,10 @@ function M.load(uri)
   local bufnr = M.of(uri)
   if not bufnr then
     bufnr = vim.fn.bufadd(vim.uri_to_fname(uri))
+    local before = vim.o.shortmess
+    vim.opt.shortmess:append('A') -- another Neovim may have it open: that must not ask anything now
     vim.fn.bufload(bufnr)
+    vim.o.shortmess = before
   end
   return bufnr
 end
@@ -54,18 +57,34 @@ function M.document_window()
   end
 end
 
----Show a file beside the conversation, with the cursor on a line, counted from 1.
----@param path string
----@param line integer?
-function M.open(path, line)
+---Put the cursor into a window that documents open in.
+local function go_to_document_window()
   local win = M.document_window()
   if win then
     vim.api.nvim_set_current_win(win)
   else
     vim.cmd('topleft vsplit')
+    vim.wo.winfixbuf = false
   end
   vim.cmd("normal! m'")
-  vim.cmd.edit(vim.fn.fnameescape(path))
+end
+
+---Show a buffer beside the conversation.
+---@param bufnr integer
+function M.show(bufnr)
+  go_to_document_window()
+  vim.api.nvim_win_set_buf(0, bufnr)
+end
+
+---Show a file beside the conversation, with the cursor on a line, counted from 1.
+---@param path string
+---@param line integer?
+function M.open(path, line)
+  go_to_document_window()
+  local name = vim.fn.fnameescape(path)
+  if not pcall(vim.cmd.edit, name) then -- the buffer there is unsaved and may not be hidden
+    vim.cmd.split(name)
+  end
   if line then
     local last = vim.api.nvim_buf_line_count(0)
     vim.api.nvim_win_set_cursor(0, { math.max(1, math.min(line, last)), 0 })

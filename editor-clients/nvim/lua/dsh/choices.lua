@@ -45,7 +45,7 @@ local wants_models = false
 function M.model_names()
   local names = {}
   for _, one in ipairs((feed.state.models or {}).models or {}) do
-    names[#names + 1] = type(one) == 'table' and ('%s/%s'):format(one.provider or '', one.name) or one
+    names[#names + 1] = ('%s/%s'):format(one.provider, one.name)
   end
   return names
 end
@@ -60,7 +60,9 @@ end
 local function pick_model()
   local names = M.model_names()
   if #names == 0 then
-    return message.info('the endpoint names no models; :Dsh model PROVIDER/NAME sets one')
+    local failed = (feed.state.models.failed or {})[1]
+    local why = failed and failed.message or 'no provider names any'
+    return message.warn(('no list of models: %s; :Dsh model PROVIDER/NAME sets one'):format(why))
   end
   vim.ui.select(names, { prompt = 'Model', kind = 'dsh.model' }, function(choice)
     if choice then
@@ -75,7 +77,15 @@ function M.model(call)
     return set_model(call.words)
   end
   wants_models = true
-  client.run(SERVER.model_list, { session = feed.state.session })
+  client.run(SERVER.model_list)
+end
+
+local function tell_compaction(data)
+  if data.ok then
+    message.info(('the history takes %d tokens now, before it took %d'):format(data.after, data.before))
+  else
+    message.warn(('the history is as it was: %s'):format(data.message or data.code or 'nothing could be left out'))
+  end
 end
 
 feed.on('event', function(value)
@@ -83,7 +93,7 @@ feed.on('event', function(value)
     wants_models = false
     pick_model()
   elseif value.type == 'compact/done' then
-    message.info(value.data.message or 'the history is compacted')
+    tell_compaction(value.data)
   end
 end)
 

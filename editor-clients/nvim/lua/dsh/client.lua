@@ -101,7 +101,7 @@ local function on_exit(code, signal)
     code, signal = exit.code, exit.signal
   end
   vim.schedule(function()
-    local asked = stopping or vim.v.exiting ~= vim.NIL
+    local asked = stopping or vim.v.exiting ~= vim.NIL or (code == 0 and signal == 0) -- it ends so when asked to
     forget_process()
     if not asked then
       state.ended = signal ~= 0 and ('signal %d'):format(signal) or ('exit code %d'):format(code)
@@ -324,7 +324,9 @@ end
 ---@param on_failure fun(failure: table)?
 function M.run(command, argument, callback, on_failure)
   M.with(function(client)
+    state.replaying = command == protocol.COMMANDS.session_open or state.replaying
     M.send(client, command, argument, function(failure, result)
+      state.replaying = state.replaying and command ~= protocol.COMMANDS.session_open
       if failure then
         return (on_failure or M.tell)(failure)
       end

@@ -253,6 +253,8 @@ function M.run(call)
     return message.warn(('there is no :Dsh %s%s'):format(name, like))
   end
   require('dsh.chat') -- these listen from the first command on
+  require('dsh.choices')
+  require('dsh.sessions')
   require('dsh.review')
   require('dsh.waiting')
   subcommand.run({

@@ -15,6 +15,7 @@ local M = {}
 ---@field seqs table<string, integer> the last event seen of each session
 ---@field ended string? how the server ended, when nobody asked it to
 ---@field models table? the last `model/list`
+---@field replaying boolean? events come that are old
 M.state = { views = {}, seqs = {} }
 
 local state = M.state
@@ -88,11 +89,13 @@ function M.take(value)
   end
   if id == state.session then
     M.emit('event', value, changed, other)
-    if ANNOUNCED[value.type] then
+    if ANNOUNCED[value.type] and not state.replaying then
       M.announce(ANNOUNCED[value.type], vim.tbl_extend('keep', { session = id }, value.data))
     end
   end
 end
+
+local FOR_PEOPLE = { review = true, approval = true, question = true }
 
 ---Take a `dsh/status`.
 ---@param params table
@@ -106,7 +109,8 @@ function M.take_status(params)
   state.status = params
   M.emit('status')
   M.announce('DshStatus', params)
-  if params.state == 'waiting' and (before.state ~= 'waiting' or before.waitingFor ~= params.waitingFor) then
+  local waits = params.state == 'waiting' and FOR_PEOPLE[params.waitingFor] == true
+  if waits and (before.state ~= 'waiting' or before.waitingFor ~= params.waitingFor) then
     M.announce('DshWaiting', { session = params.session, waitingFor = params.waitingFor })
   end
 end

@@ -109,6 +109,9 @@ function M.buffer()
     end
   end
   map({ 'n', 'i' }, key.send, function()
+    if vim.fn.pumvisible() == 1 then -- the key is for the completion that is shown
+      return vim.api.nvim_feedkeys(vim.keycode('<C-y>'), 'n', false)
+    end
     M.send()
   end, 'send')
   map({ 'n', 'i' }, key.steer, function()

@@ -270,11 +270,7 @@ end
 
 local function go_to(one)
   if one.kind == 'create' then
-    local win = buffers.document_window()
-    if win then
-      vim.api.nvim_set_current_win(win)
-    end
-    vim.api.nvim_win_set_buf(0, preview.open(one))
+    buffers.show(preview.open(one))
   elseif buffers.of(one.uri) ~= vim.api.nvim_get_current_buf() then
     buffers.open(vim.uri_to_fname(one.uri))
   end

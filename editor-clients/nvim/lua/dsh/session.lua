@@ -297,6 +297,16 @@ local FOLDS = {
     view.provider, view.model = data.provider, data.model
     view.usage.contextWindow = data.contextWindow
   end,
+  ['compaction/start'] = function(view)
+    view.compacting = true
+  end,
+  ['compaction/end'] = function(view, data)
+    view.compacting = false
+    view.usage.contextTokens = data.tokensAfter or view.usage.contextTokens
+  end,
+  ['model/selected'] = function(view, data)
+    view.provider, view.model = data.provider, data.name
+  end,
   ['permission/preset'] = function(view, data)
     view.mode = data.preset
   end,

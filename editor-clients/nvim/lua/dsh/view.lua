@@ -28,6 +28,7 @@ local M = {}
 ---@field live { step: integer, attempt: integer, block: integer, kind: string, text: string }[]
 ---@field queue { nextTurn: { id: string, text: string }[], nextStep: { id: string, text: string }[] }
 ---@field usage dsh.Usage
+---@field compacting boolean
 
 ---@return dsh.View
 function M.new()
@@ -36,6 +37,7 @@ function M.new()
     live = {},
     queue = { nextTurn = {}, nextStep = {} },
     usage = { input = 0, output = 0, cacheRead = 0, contextTokens = 0 },
+    compacting = false,
   }
 end
 
@@ -112,8 +114,11 @@ function M.waiting_for(view)
 end
 
 ---@param view dsh.View
----@return 'idle'|'running'|'waiting'
+---@return 'idle'|'running'|'waiting'|'compacting'
 function M.state(view)
+  if view.compacting then
+    return 'compacting'
+  end
   local last = view.turns[#view.turns]
   if not last or last.ended then
     return 'idle'

@@ -283,8 +283,16 @@ function M.update()
   end
 end
 
+local due = false
+
 local function update_soon()
-  vim.schedule(M.update)
+  if not due then
+    due = true
+    vim.schedule(function()
+      due = false
+      M.update()
+    end)
+  end
 end
 
 for _, name in ipairs({ 'session', 'exit', 'start', 'status' }) do

@@ -1,0 +1,176 @@
+"""Tools over documents: each on one with unsaved text, on a closed file, and on one that is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from anyio.abc import TaskGroup
+
+from dsh_lsp.abort import AbortSignal
+from dsh_lsp.plugins.tools.edit_file import EditFile
+from dsh_lsp.plugins.tools.language import Language
+from dsh_lsp.plugins.tools.list_files import ListFiles
+from dsh_lsp.plugins.tools.read_file import ReadFile
+from dsh_lsp.plugins.tools.search import Search
+from dsh_lsp.plugins.tools.shell import Shell
+from dsh_lsp.plugins.tools.write_file import WriteFile
+from dsh_lsp.shell.environment import ChildEnvironment
+from dsh_lsp.shell.rules import CommandRules, ShellSettings
+from dsh_lsp.tools.outcome import Outcome
+from dsh_lsp.tools.pipeline import ToolHooks, ToolPipeline
+from dsh_lsp.tools.registry import ToolRegistry
+from dsh_lsp.tools.tool import Execution, Tool
+from dsh_lsp.workspace.language import NoLanguageServers
+from tests.support.review_bench import Bench, make_bench, run_virtually
+from tests.support.simulated_editor import Manners
+
+DISK, UNSAVED = "disk = 1\n", "unsaved = 2\n"
+
+
+@pytest.fixture(autouse=True)
+def loop_is_never_blocked():
+    """Links are followed in the loop, and the simulated editor reads its files there."""
+
+
+def tools(bench: Bench) -> list[Tool[Any]]:
+    workspace = bench.workspace
+    return [
+        ReadFile(workspace),
+        EditFile(workspace),
+        WriteFile(workspace),
+        ListFiles(workspace),
+        Search(workspace),
+        Language(workspace, NoLanguageServers()),
+        Shell(workspace, CommandRules(bench.root, ShellSettings()), ChildEnvironment(())),
+    ]
+
+
+async def use(bench: Bench, name: str, arguments: dict[str, Any]) -> Outcome:
+    registry = ToolRegistry()
+    for tool in tools(bench):
+        registry.register(tool)
+    pipeline = ToolPipeline(registry, ToolHooks())
+    execution = Execution(call_id="c", name=name, arguments=arguments, turn=1, step=1, signal=AbortSignal())
+    assert await pipeline.admit(execution) is None
+    with anyio.fail_after(20):
+        return await pipeline.dispatch(execution)
+
+
+RUNS_PROGRAMS = {"search", "shell"}
+
+
+def over(root: Path, name: str, story: Callable[[Bench], Any]) -> Any:
+    """Play a story of a tool with an editor that applies edits at once; in virtual time, unless it runs programs."""
+
+    async def play(tasks: TaskGroup) -> Any:
+        bench = make_bench(root, tasks, Manners())
+        bench.at_once = True
+        return await story(bench)
+
+    async def main() -> Any:
+        async with anyio.create_task_group() as tasks:
+            result = await play(tasks)
+            tasks.cancel_scope.cancel()
+        return result
+
+    return anyio.run(main) if name in RUNS_PROGRAMS else run_virtually(play)
+
+
+PATH = {"path": "a.py"}
+CALLS: dict[str, dict[str, Any]] = {
+    "read_file": PATH,
+    "edit_file": {**PATH, "old_text": " = ", "new_text": " == "},
+    "write_file": {**PATH, "content": "whole\n"},
+    "list_files": {},
+    "search": {"pattern": r" = \d"},
+    "language": {**PATH, "operation": "diagnostics"},
+    "shell": {"command": "cat a.py"},
+}
+
+# What each says of a document with unsaved text, of a closed file, and of one that is not there; None is NOT_FOUND.
+SAYS: dict[str, tuple[str, str, str | None]] = {
+    "read_file": ("1\tunsaved = 2\n[the editor holds unsaved changes", "1\tdisk = 1", None),
+    "edit_file": ("is in the document, line 1", "is in the document, line 1", None),
+    "write_file": ("is in the document, line 1", "is in the document, line 1", "is in the document, line 1"),
+    "list_files": ("a.py", "a.py", "No files"),
+    "search": ("a.py:1: unsaved = 2", "a.py:1: disk = 1", "No matches."),
+    "language": ("No diagnostics are available", "No diagnostics are available", None),
+    "shell": (
+        "disk = 1\n[exit code 0]\n[the command did not see the unsaved text of: a.py]",
+        "disk = 1",
+        "No such file",
+    ),
+}
+
+# What then stands in the editor and on disk.
+LEAVES: dict[str, tuple[tuple[str, str], str, str | None]] = {
+    "edit_file": (("unsaved == 2\n", DISK), "disk == 1\n", None),
+    "write_file": (("whole\n", DISK), "whole\n", "whole\n"),
+}
+
+
+def test_every_tool_of_documents_is_in_the_table() -> None:
+    assert CALLS.keys() == SAYS.keys()
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("state", ["unsaved", "closed", "missing"])
+def test_a_tool_works_on_what_the_editor_holds_on_a_file_and_on_none(tmp_path: Path, name: str, state: str) -> None:
+    root = tmp_path / "w"
+    root.mkdir()
+    number = ["unsaved", "closed", "missing"].index(state)
+    if state != "missing":
+        (root / "a.py").write_text(DISK)
+
+    async def story(bench: Bench) -> tuple[Outcome, str | None]:
+        if state == "unsaved":
+            await bench.open("a.py")
+            await bench.type("a.py", DISK, UNSAVED)
+        outcome = await use(bench, name, CALLS[name])
+        return outcome, bench.text("a.py") if state == "unsaved" else None
+
+    outcome, held = over(root, name, story)
+    wanted = SAYS[name][number]
+    if wanted is None:
+        assert outcome.error is not None
+        assert outcome.error.code == "NOT_FOUND"
+    else:
+        assert wanted in outcome.text
+    on_disk = (root / "a.py").read_text() if (root / "a.py").exists() else None
+    left = LEAVES.get(name, ((UNSAVED, DISK), DISK, None))[number]
+    if state == "unsaved":
+        assert (held, on_disk) == left
+    else:
+        assert on_disk == left
+
+
+MOST = 64_000  # characters; the spill policy keeps what is above 48,000 aside, but for what comes by pages
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("read_file", {"path": "wide.txt", "limit": 2_000}),
+        ("search", {"pattern": "x", "limit": 1_000}),
+        ("list_files", {"limit": 2_000}),
+        ("shell", {"command": "cat wide.txt; ls many"}),
+    ],
+)
+def test_no_result_grows_beyond_what_a_model_can_read(tmp_path: Path, name: str, arguments: dict[str, Any]) -> None:
+    root = tmp_path / "w"
+    (root / "many").mkdir(parents=True)
+    (root / "wide.txt").write_text(("x" * 5_000 + "\n") * 300)
+    for number in range(300):
+        (root / "many" / f"f{number}").write_text("x\n")
+
+    async def story(bench: Bench) -> Outcome:
+        return await use(bench, name, arguments)
+
+    outcome = over(root, name, story)
+    limit = 300_000 if name == "search" else MOST  # its matches are bounded by number and width
+    assert 0 < len(outcome.text) <= limit
+    assert not outcome.is_error
