@@ -255,6 +255,20 @@ def test_an_approval_is_decided_where_it_stands_and_a_refusal_takes_words_along(
     wait_for(lambda: not badge.is_visible(), "the badge is gone")
 
 
+def test_a_command_that_would_not_see_unsaved_text_is_allowed_with_saving_it_first(desk: Desk) -> None:
+    desk.window.place_cursor(0)
+    desk.window.type("# unsaved\n")
+    desk.model.script(answer("", calls=[("shell", {"command": "cat calc.py && echo nothing else"})]), DONE)
+    desk.ask("Run it.")
+    group = desk.chat.get_by_role("group", name="May shell run?")
+    group.get_by_role("button", name="Allow", exact=True).click()
+    desk.page.locator(".monaco-dialog-box").get_by_text("calc.py").wait_for()
+    desk.page.get_by_role("button", name="Save and Run").click()
+    assert "# unsaved" in desk.tool_result(2)
+    assert desk.window.on_disk("calc.py").startswith("# unsaved\n")
+    desk.wait_until_idle()
+
+
 def test_a_question_is_answered_where_it_stands(desk: Desk) -> None:
     call = ("ask", {"question": "Which one?", "options": ["the first", "the second"]})
     desk.model.script(answer("", calls=[call]), DONE)

@@ -36,6 +36,7 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
   #view: vscode.WebviewView | undefined;
   #ready = false;
   #pending: ToPage[] = [];
+  readonly #unsaved = new Map<string, string[]>();
   #hasKey = true;
 
   constructor(parts: Parts) {
@@ -173,15 +174,8 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
       case 'run':
         if (!message.command.startsWith('dsh.ui.')) return;
         return void (await vscode.commands.executeCommand(message.command, ...message.args));
-      case 'approve': {
-        const { approval, decision, comment } = message;
-        return void (await client.run('dsh.approve', {
-          ...ofSession,
-          approval,
-          decision,
-          ...(comment ? { comment } : {}),
-        }));
-      }
+      case 'approve':
+        return this.#approve(message);
       case 'answer':
         return void (await client.run('dsh.answer', {
           ...ofSession,
@@ -209,6 +203,36 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
       case 'removeChip':
         return context.remove(message.index);
     }
+  }
+
+  /** The documents whose unsaved text a call would not see. */
+  noteUnsaved(approval: string, uris: string[]): void {
+    this.#unsaved.set(approval, uris);
+  }
+
+  async #approve({ approval, decision, comment }: Extract<FromPage, { kind: 'approve' }>): Promise<void> {
+    const { client, store } = this.#parts;
+    const dirty = vscode.workspace.textDocuments.filter(
+      ({ uri, isDirty }) =>
+        isDirty && this.#unsaved.get(approval)?.some((one) => vscode.Uri.parse(one).path === uri.path),
+    );
+    let save = false;
+    if (decision !== 'reject' && dirty.length > 0) {
+      const names = dirty.map(({ uri }) => vscode.workspace.asRelativePath(uri)).join(', ');
+      const detail = `It would not see what is unsaved in ${names}.`;
+      const [yes, no] = ['Save and Run', 'Run Anyway'];
+      const choice = await vscode.window.showWarningMessage(
+        'Run it with unsaved text?',
+        { modal: true, detail },
+        yes,
+        no,
+      );
+      if (choice === undefined) return;
+      save = choice === yes;
+    }
+    const ofSession = store.session === undefined ? {} : { session: store.session };
+    const more = { ...(comment ? { comment } : {}), ...(save ? { save } : {}) };
+    await client.run('dsh.approve', { ...ofSession, approval, decision, ...more });
   }
 
   /** Send the user's words; the page keeps them until they are accepted. */

@@ -98,7 +98,7 @@ function drawTool(tool: ToolItem): HTMLElement {
   const head: Child[] = [icon(KINDS[tool.card?.kind ?? 'generic'] ?? 'tools'), title, opener(tool.card), state];
   if (body.length === 0)
     return el('div', { class: `tool ${tool.state}` }, el('div', { class: 'tool-head' }, ...head));
-  const open = tool.card?.kind === 'todo' || (tool.card?.kind === 'terminal' && tool.state === 'running');
+  const open = tool.card?.kind === 'todo' || tool.progress !== undefined;
   const details = el(
     'details',
     { class: `tool ${tool.state}`, 'data-fold': tool.callId },
