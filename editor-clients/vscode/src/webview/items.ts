@@ -195,7 +195,10 @@ function drawReview(review: ReviewItem): HTMLElement {
 }
 
 function reviewFile(file: FileItem): HTMLElement {
-  const name = decodeURIComponent(file.uri.split('/').at(-1) ?? file.uri);
+  const name = [file.uri, file.newUri]
+    .filter((uri) => uri !== undefined)
+    .map(nameOf)
+    .join(' → ');
   const open = (event: Event) => {
     event.preventDefault();
     if (file.hunks.some((hunk) => hunk.outcome === undefined)) run('dsh.ui.reviewEdits', file.uri);
@@ -226,6 +229,10 @@ function reviewFile(file: FileItem): HTMLElement {
     );
   });
   return el('details', { class: 'file', 'data-fold': `${file.uri} ${file.hunks[0]?.id ?? ''}` }, head, ...hunks);
+}
+
+function nameOf(uri: string): string {
+  return decodeURIComponent(uri.split('/').at(-1) ?? uri);
 }
 
 function count(file: FileItem, side: 'newText' | 'oldText'): number {
