@@ -26,4 +26,4 @@ if (!rest.includes('--no-wheel')) {
   );
 }
 const out = rest.find((argument) => argument.endsWith('.vsix')) ?? 'dsh-lsp.vsix';
-run('node_modules/.bin/vsce', 'package', '--no-dependencies', '--out', out);
+run('node_modules/.bin/vsce', 'package', '--no-dependencies', '--allow-missing-repository', '--out', out);

@@ -221,13 +221,11 @@ def test_a_problem_is_given_to_the_agent_by_its_quick_fix(desk: Desk) -> None:
     desk.model.script(DONE)
     desk.window.vscode(PROBLEM)
     desk.window.place_cursor(1, 6)
-    desk.window.code_action("Fix with DSH")
-    wait_for(lambda: desk.input.input_value().startswith("Fix this problem: it subtracts"), "the words are there")
-    wait_for(lambda: desk.chat.locator("#input:focus").count() == 1, "the input has the focus")
-    desk.window.press("Enter")
+    desk.window.code_action("DSH: Fix this: it subtracts")
     [message] = desk.sent_messages(1)
-    assert "it subtracts (calc.py, line 2)" in message["content"]
+    assert "Fix this problem: it subtracts (linter)" in message["content"]
     assert "return a - b" in message["content"]
+    desk.wait_for_text("Done.")
 
 
 # Decisions
@@ -255,6 +253,20 @@ def test_an_approval_is_decided_where_it_stands_and_a_refusal_takes_words_along(
     desk.wait_until_idle()
     assert "Rejected: Stay inside." in desk.log_text()
     wait_for(lambda: not badge.is_visible(), "the badge is gone")
+
+
+def test_a_command_that_would_not_see_unsaved_text_is_allowed_with_saving_it_first(desk: Desk) -> None:
+    desk.window.place_cursor(0)
+    desk.window.type("# unsaved\n")
+    desk.model.script(answer("", calls=[("shell", {"command": "cat calc.py && echo nothing else"})]), DONE)
+    desk.ask("Run it.")
+    group = desk.chat.get_by_role("group", name="May shell run?")
+    group.get_by_role("button", name="Allow", exact=True).click()
+    desk.page.locator(".monaco-dialog-box").get_by_text("calc.py").wait_for()
+    desk.page.get_by_role("button", name="Save and Run").click()
+    assert "# unsaved" in desk.tool_result(2)
+    assert desk.window.on_disk("calc.py").startswith("# unsaved\n")
+    desk.wait_until_idle()
 
 
 def test_a_question_is_answered_where_it_stands(desk: Desk) -> None:

@@ -26,23 +26,8 @@ def held(words: str, packets: int = 5) -> tuple[Reply, Gate]:
     return Reply(packets=(*whole.packets[:packets], gate, *whole.packets[packets:])), gate
 
 
-def server_of(desk: Desk) -> int | None:
-    """The process of the server that has this window's folder, if one runs."""
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            command = (entry / "cmdline").read_bytes().split(b"\0")
-            folder = (entry / "cwd").readlink()
-        except OSError:
-            continue
-        if b"dsh_lsp" in command and b"serve" in command and folder == desk.window.folder:
-            return int(entry.name)
-    return None
-
-
 def kill_server(desk: Desk) -> None:
-    server = server_of(desk)
+    server = desk.server()
     assert server is not None
     os.kill(server, signal.SIGKILL)
 
@@ -56,7 +41,7 @@ def wait_until_on_disk(desk: Desk, words: str) -> None:
 def key_of(desk: Desk) -> str | None:
     """The key that the server has in its environment, if one runs."""
     try:
-        rows = Path(f"/proc/{server_of(desk)}/environ").read_bytes().split(b"\0")
+        rows = Path(f"/proc/{desk.server()}/environ").read_bytes().split(b"\0")
     except OSError:
         return None
     found = [row.partition(b"=")[2].decode() for row in rows if row.startswith(b"OTHER_KEY=")]

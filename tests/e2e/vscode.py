@@ -113,7 +113,15 @@ def package_test_extension(name: str, installation: Installation, folder: Path) 
         run([str(tools / "esbuild"), "main.ts", *bundle], cwd=built, env=env)
     (built / ".vscodeignore").write_text("main.ts\n")
     target = folder / f"{name}.vsix"
-    package = [str(tools / "vsce"), "package", "--no-dependencies", "--skip-license", "--out", str(target)]
+    package = [
+        str(tools / "vsce"),
+        "package",
+        "--no-dependencies",
+        "--skip-license",
+        "--allow-missing-repository",
+        "--out",
+        str(target),
+    ]
     run(package, cwd=built, env=installation.env)
     return target
 

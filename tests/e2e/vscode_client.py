@@ -142,6 +142,20 @@ class Desk:
         """Wait until the status item says that no turn runs."""
         wait_for(lambda: self.status_label() == "DSH is idle", "the turn has ended")
 
+    def server(self) -> int | None:
+        """The process of the server that has this window's folder, if one runs."""
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                command = (entry / "cmdline").read_bytes().split(b"\0")
+                folder = (entry / "cwd").readlink()
+            except OSError:
+                continue
+            if b"dsh_lsp" in command and b"serve" in command and folder == self.window.folder:
+                return int(entry.name)
+        return None
+
     # -- the review ------------------------------------------------------------------------------------------
 
     def open_review(self) -> None:

@@ -21,10 +21,14 @@ export function showAsks(client: LanguageClient, { chat, reviews }: Parts): vsco
     });
   };
   return [
-    client.onRequest(APPROVE, ({ title }: { title: string }) => {
-      pointTo(title, 'Show', 'dsh.ui.ask');
-      return { shown: true };
-    }),
+    client.onRequest(
+      APPROVE,
+      ({ approval, title, unsaved }: { approval: string; title: string; unsaved?: string[] }) => {
+        chat().noteUnsaved(approval, unsaved ?? []);
+        pointTo(title, 'Show', 'dsh.ui.ask');
+        return { shown: true };
+      },
+    ),
     client.onRequest(ASK, ({ text }: { text: string }) => {
       pointTo(text, 'Answer', 'dsh.ui.ask');
       return { shown: true };

@@ -8,10 +8,11 @@
 import { randomBytes } from 'node:crypto';
 import * as path from 'node:path';
 import * as vscode from 'vscode';
-import type { Chip, Frame, FromPage, How, ToPage } from './chat_messages.ts';
+import type { Frame, FromPage, How, ToPage } from './chat_messages.ts';
 import { type Client, errorCode, messageOf } from './client.ts';
 import type { Context } from './context.ts';
 import type { KeyStore } from './key.ts';
+import type { ContextItem } from './protocol.ts';
 import type { Sessions } from './sessions.ts';
 import type { Change, Store } from './store.ts';
 import { waitingFor } from './view.ts';
@@ -35,6 +36,7 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
   #view: vscode.WebviewView | undefined;
   #ready = false;
   #pending: ToPage[] = [];
+  readonly #unsaved = new Map<string, string[]>();
   #hasKey = true;
 
   constructor(parts: Parts) {
@@ -72,7 +74,8 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
 
   /** Show the chat with the cursor in its input; `draft` goes before what stands there. */
   async open(draft?: string): Promise<void> {
-    await vscode.commands.executeCommand(`${VIEW}.focus`);
+    // A page that has the focus would lose it for a moment, and with it the keys that fall then.
+    if (!this.focused) await vscode.commands.executeCommand(`${VIEW}.focus`);
     if (draft !== undefined) this.#post({ kind: 'draft', text: draft });
     this.#post({ kind: 'focus' });
   }
@@ -171,15 +174,8 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
       case 'run':
         if (!message.command.startsWith('dsh.ui.')) return;
         return void (await vscode.commands.executeCommand(message.command, ...message.args));
-      case 'approve': {
-        const { approval, decision, comment } = message;
-        return void (await client.run('dsh.approve', {
-          ...ofSession,
-          approval,
-          decision,
-          ...(comment ? { comment } : {}),
-        }));
-      }
+      case 'approve':
+        return this.#approve(message);
       case 'answer':
         return void (await client.run('dsh.answer', {
           ...ofSession,
@@ -209,13 +205,47 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
     }
   }
 
+  /** The documents whose unsaved text a call would not see. */
+  noteUnsaved(approval: string, uris: string[]): void {
+    this.#unsaved.set(approval, uris);
+  }
+
+  async #approve({ approval, decision, comment }: Extract<FromPage, { kind: 'approve' }>): Promise<void> {
+    const { client, store } = this.#parts;
+    const dirty = vscode.workspace.textDocuments.filter(
+      ({ uri, isDirty }) =>
+        isDirty && this.#unsaved.get(approval)?.some((one) => vscode.Uri.parse(one).path === uri.path),
+    );
+    let save = false;
+    if (decision !== 'reject' && dirty.length > 0) {
+      const names = dirty.map(({ uri }) => vscode.workspace.asRelativePath(uri)).join(', ');
+      const detail = `It would not see what is unsaved in ${names}.`;
+      const [yes, no] = ['Save and Run', 'Run Anyway'];
+      const choice = await vscode.window.showWarningMessage(
+        'Run it with unsaved text?',
+        { modal: true, detail },
+        yes,
+        no,
+      );
+      if (choice === undefined) return;
+      save = choice === yes;
+    }
+    const ofSession = store.session === undefined ? {} : { session: store.session };
+    const more = { ...(comment ? { comment } : {}), ...(save ? { save } : {}) };
+    await client.run('dsh.approve', { ...ofSession, approval, decision, ...more });
+  }
+
   /** Send the user's words; the page keeps them until they are accepted. */
   async #send(how: How, text: string): Promise<void> {
     const { context } = this.#parts;
-    const items = context.chips;
+    const { chips } = context;
     try {
-      await this.say(how, text, items);
-      context.clear(items);
+      await this.say(
+        how,
+        text,
+        chips.map(({ item }) => item),
+      );
+      context.clear(chips);
       this.#post({ kind: 'sent' });
     } catch (error) {
       const code = errorCode(error);
@@ -224,10 +254,9 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
   }
 
   /** Give the agent words, with what they are about. */
-  async say(how: How, text: string, chips: Chip[] = []): Promise<void> {
+  async say(how: How, text: string, context: ContextItem[] = []): Promise<void> {
     const { client, sessions } = this.#parts;
     const session = await sessions.current();
-    const context = chips.map(({ item }) => item);
     await client.run(`dsh.${how}`, { session, text, ...(context.length > 0 ? { context } : {}) });
   }
 

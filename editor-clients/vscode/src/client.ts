@@ -116,14 +116,15 @@ export class Client implements vscode.Disposable {
       return;
     }
     this.#log.info(`the server is taken from ${launch.from}: ${launch.command} ${launch.args.join(' ')}`);
-    const env = { ...process.env, ...(await this.#keys.env()) };
+    const key = await this.#keys.env();
+    const env = { ...process.env, ...key };
     const folder = vscode.workspace.workspaceFolders?.[0]?.uri.fsPath;
     const executable = {
       command: launch.command,
       args: launch.args,
       options: { env, ...(folder ? { cwd: folder } : {}) },
     };
-    const client = this.#build({ run: executable, debug: executable });
+    const client = this.#build({ run: executable, debug: executable }, Object.keys(key).length > 0);
     this.#client = client;
     try {
       await client.start();
@@ -135,7 +136,7 @@ export class Client implements vscode.Disposable {
     }
   }
 
-  #build(server: ServerOptions): LanguageClient {
+  #build(server: ServerOptions, keyIsStored: boolean): LanguageClient {
     const token = `dsh-${randomUUID()}`;
     const properties = this.#context.extension.packageJSON.contributes.configuration[0].properties as Record<
       string,
@@ -145,7 +146,7 @@ export class Client implements vscode.Disposable {
       documentSelector: [{ scheme: 'file' }],
       outputChannel: this.#log,
       initializationOptions: {
-        ...serverOptions(properties),
+        ...serverOptions(properties, keyIsStored),
         eventToken: token,
         workspaceTrusted: vscode.workspace.isTrusted,
       },
@@ -157,6 +158,11 @@ export class Client implements vscode.Disposable {
         },
       },
       middleware: {
+        // What a code action of the server's asks goes through the chat, where its answer is seen.
+        executeCommand: (command, args, next) =>
+          command === 'dsh.followup'
+            ? vscode.commands.executeCommand('dsh.ui.followup', ...args)
+            : next(command, args),
         provideCodeLenses: async (document, cancelled, next) =>
           this.#lenses((await next(document, cancelled)) ?? [], document.uri.toString()),
       },

@@ -12,6 +12,7 @@ import { type Context, fileChip, selectionChip } from './context.ts';
 import type { KeyStore } from './key.ts';
 import { pickMode, pickModel, pickTurn } from './picks.ts';
 import type { Change } from './proposal.ts';
+import type { ContextItem } from './protocol.ts';
 import type { Reviews } from './review.ts';
 import type { ServerFinder } from './server.ts';
 import type { Sessions } from './sessions.ts';
@@ -77,17 +78,9 @@ export const COMMANDS: Record<string, Command> = {
     addSelection(context);
     return chat.open();
   },
-  'dsh.ui.fix': ({ context, chat }, uri: vscode.Uri, range: vscode.Range, message: string) => {
-    const lines =
-      range.start.line === range.end.line
-        ? `${range.start.line + 1}`
-        : `${range.start.line + 1}-${range.end.line + 1}`;
-    const file = fileChip(uri);
-    const item = { uri: uri.toString(), range: { start: { ...range.start }, end: { ...range.end } } };
-    item.range.start = { line: range.start.line, character: 0 };
-    item.range.end = { line: range.end.line + 1, character: 0 };
-    context.add({ label: `${file.label}:${lines}`, detail: `${file.detail}:${lines}`, item });
-    return chat.open(`Fix this problem: ${message}`);
+  'dsh.ui.followup': async ({ chat }, { text, context }: { text: string; context?: ContextItem[] }) => {
+    await chat.open();
+    await chat.say('followup', text, context);
   },
 };
 
@@ -160,15 +153,33 @@ async function useDemo({ chat, client, sessions, store }: Parts): Promise<void> 
   await chat.open();
 }
 
-/** Start the server again as soon as no turn runs. */
-export async function restartWhenIdle(client: Client, store: Store): Promise<void> {
-  if (runningTurn(store.view) === undefined) return client.restart();
-  void vscode.window.showInformationMessage('DSH: takes effect when the running turn has ended.');
-  return new Promise((resolve, reject) => {
-    const listener = store.onDidChange(() => {
-      if (runningTurn(store.view) !== undefined) return;
-      listener.dispose();
-      client.restart().then(resolve, reject);
-    });
+const SETTLE_MS = 300;
+
+let restarting: Promise<void> | undefined;
+
+/**
+ * Start the server again as soon as no turn runs, once for all that asks for it meanwhile.
+ *
+ * Not at once: the client library first tells the server that runs of a change of the configuration.
+ */
+export function restartWhenIdle(client: Client, store: Store): Promise<void> {
+  restarting ??= settleAndRestart(client, store).finally(() => {
+    restarting = undefined;
   });
+  return restarting;
+}
+
+async function settleAndRestart(client: Client, store: Store): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
+  if (runningTurn(store.view) !== undefined) {
+    void vscode.window.showInformationMessage('DSH: takes effect when the running turn has ended.');
+    await new Promise<void>((resolve) => {
+      const listener = store.onDidChange(() => {
+        if (runningTurn(store.view) !== undefined) return;
+        listener.dispose();
+        resolve();
+      });
+    });
+  }
+  await client.restart();
 }

@@ -11,7 +11,7 @@ import type { Json, JsonObject } from './protocol.ts';
 const SECTION = 'dsh';
 
 /** The settings that the user has set, nested as the server's model is; defaults are the server's own. */
-export function serverOptions(properties: Record<string, unknown>): JsonObject {
+export function serverOptions(properties: Record<string, unknown>, keyIsStored: boolean): JsonObject {
   const options: JsonObject = {};
   const configuration = vscode.workspace.getConfiguration();
   for (const key of Object.keys(properties)) {
@@ -27,6 +27,7 @@ export function serverOptions(properties: Record<string, unknown>): JsonObject {
     }
     place(options, key.split('.').slice(1), value);
   }
+  if (keyIsStored) place(options, ['model', 'apiKeyEnv'], keyVariable());
   return options;
 }
 
@@ -48,9 +49,16 @@ export function configuredServer(): string[] | undefined {
   return command.length > 0 ? command : undefined;
 }
 
-/** The name of the environment variable that the server reads the key from. */
+/** The environment variable that a stored key is handed over in; the server is told its name. */
 export function keyVariable(): string {
-  return vscode.workspace.getConfiguration(SECTION).get<string | null>('model.apiKeyEnv') ?? 'DEEPSEEK_API_KEY';
+  return vscode.workspace.getConfiguration(SECTION).get<string | null>('model.apiKeyEnv') ?? 'DSH_API_KEY';
+}
+
+/** Whose key is meant: that of a variable that the user has named, else the provider's. */
+export function keyOwner(): string {
+  const configuration = vscode.workspace.getConfiguration(SECTION);
+  const named = configuration.get<string | null>('model.apiKeyEnv');
+  return named ?? configuration.get<string>('model.provider') ?? '';
 }
 
 /** Whether a change of the configuration concerns the server. */

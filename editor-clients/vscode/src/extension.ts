@@ -7,9 +7,9 @@ import { Client } from './client.ts';
 import { registerCommands, restartWhenIdle } from './commands.ts';
 import { concernsServer } from './config.ts';
 import { Context } from './context.ts';
-import { FixProvider, shownLenses } from './fixes.ts';
 import { KeyStore } from './key.ts';
 import { lendLanguage } from './language.ts';
+import { shownLenses } from './lenses.ts';
 import { tellOutcome } from './outcomes.ts';
 import { ProposalFiles } from './proposal_files.ts';
 import { Reviews } from './review.ts';
@@ -18,8 +18,6 @@ import { ServerFinder } from './server.ts';
 import { Sessions } from './sessions.ts';
 import { StatusItem } from './status.ts';
 import { Store } from './store.ts';
-
-const FILES = { scheme: 'file' };
 
 let client: Client | undefined;
 
@@ -57,7 +55,6 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     connection.onValue((value) => store.take(value)),
     connection.onValue(tellOutcome),
     connection.onStatus((status) => store.takeStatus(status)),
-    vscode.languages.registerCodeActionsProvider(FILES, new FixProvider(), FixProvider.metadata),
     vscode.workspace.onDidChangeConfiguration((change) => {
       if (concernsServer(change)) void restartWhenIdle(connection, store);
     }),

@@ -1,11 +1,11 @@
 /**
  * Key: the provider's API key, in the editor's secret storage, handed to the server by its environment alone.
  *
- * Rules: it is in no setting, no log and no message; one key for each variable name.
+ * Rules: it is in no setting, no log and no message; one key for each provider, or for each variable that the user has named.
  */
 
 import * as vscode from 'vscode';
-import { keyVariable } from './config.ts';
+import { keyOwner, keyVariable } from './config.ts';
 
 export class KeyStore {
   readonly #secrets: vscode.SecretStorage;
@@ -20,16 +20,19 @@ export class KeyStore {
     return key === undefined ? {} : { [keyVariable()]: key };
   }
 
-  /** Whether the server will find a key, here or in the editor's environment. */
+  /** Whether the server may find a key, here or in the editor's environment, whatever it is called there. */
   async has(): Promise<boolean> {
-    return (await this.#secrets.get(slot())) !== undefined || Boolean(process.env[keyVariable()]);
+    return (
+      (await this.#secrets.get(slot())) !== undefined ||
+      Object.keys(process.env).some((name) => name.endsWith('_KEY'))
+    );
   }
 
   /** Ask for a key; false if the user changed their mind. An empty one forgets what is stored. */
   async ask(): Promise<boolean> {
     const key = await vscode.window.showInputBox({
       title: 'DSH: API key',
-      prompt: `Kept in the secret storage; the server gets it as ${keyVariable()}. Leave it empty to forget the key.`,
+      prompt: 'Kept in the secret storage, and handed to the server by its environment. Empty: forget the key.',
       password: true,
       ignoreFocusOut: true,
     });
@@ -41,5 +44,5 @@ export class KeyStore {
 }
 
 function slot(): string {
-  return `key:${keyVariable()}`;
+  return `key:${keyOwner()}`;
 }

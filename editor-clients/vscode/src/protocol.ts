@@ -108,7 +108,10 @@ export type Commands = {
     { left: number },
   ];
   'dsh.review.reject': [OfSession & { hunks: string[] | 'all'; uri?: string; comment?: string }, { left: number }];
-  'dsh.approve': [OfSession & { approval: string; decision?: Decision; comment?: string }, JsonObject];
+  'dsh.approve': [
+    OfSession & { approval: string; decision?: Decision; comment?: string; save?: boolean },
+    JsonObject,
+  ];
   'dsh.answer': [OfSession & { question: string; answer?: string }, JsonObject];
   'dsh.rewind': [OfSession & { turn: number }, JsonObject];
   'dsh.compact': [OfSession, JsonObject];

@@ -6,62 +6,18 @@
  * a hunk it corrects that hunk, elsewhere it is an edit of theirs, offered as such.
  */
 
-import * as path from 'node:path';
 import * as vscode from 'vscode';
 import { type Client, messageOf } from './client.ts';
-import { type Change, type Hunk, linesOf, Proposal } from './proposal.ts';
+import { FileUnderReview, isCurrent, isDone, titleOf, whatOf } from './file_under_review.ts';
+import { type Change, linesOf } from './proposal.ts';
 import { EMPTY, PROPOSAL, type ProposalFiles } from './proposal_files.ts';
 import type { ReviewFile, ReviewHunk } from './protocol.ts';
 import { closeTabs, proposalTabs, TITLE } from './review_tabs.ts';
 import type { Store } from './store.ts';
-import { pendingHunks, type ReviewItem } from './view.ts';
 
 const TRIES = 10;
 const TRY_AGAIN_MS = 50;
 const SOON_MS = 150; // calls of one step propose at almost the same time
-
-/** One file under review; `whole` hunks are made of whole lines, the others reach the end of a file without newline. */
-class FileUnderReview {
-  readonly proposal: Proposal;
-  readonly left: vscode.Uri;
-  readonly right: vscode.Uri;
-  readonly uri: string;
-  /** The text that we last brought into the proposal's document. */
-  writes: string | undefined;
-  readonly #whole = new Map<string, boolean>();
-
-  constructor(parts: { uri: string; left: vscode.Uri; right: vscode.Uri; text: string }) {
-    this.uri = parts.uri;
-    this.left = parts.left;
-    this.right = parts.right;
-    this.proposal = new Proposal(linesOf(parts.text));
-  }
-
-  add(hunk: ReviewHunk): boolean {
-    const [made, whole] = hunkOf(hunk, this.left.scheme === EMPTY);
-    if (!this.proposal.add(made)) return false;
-    this.#whole.set(hunk.id, whole);
-    return true;
-  }
-
-  /** The text that the user has put in the place of a hunk's, if they have. */
-  correction(id: string, eol: string): string | undefined {
-    const lines = this.proposal.correction(id);
-    if (lines === undefined) return undefined;
-    return this.#whole.get(id) ? lines.map((line) => line + eol).join('') : lines.join(eol);
-  }
-
-  get own(): Change[] {
-    return this.proposal.changes().filter(({ id }) => id === undefined);
-  }
-}
-
-/** A hunk in lines; that of a new file is all of it, so that whatever is written there corrects it. */
-function hunkOf({ id, range, oldText, newText }: ReviewHunk, isNew: boolean): [Hunk, boolean] {
-  const whole = !isNew && [oldText, newText].every((text) => text === '' || /[\r\n]$/.test(text));
-  const cut = (text: string) => (whole ? linesOf(text).slice(0, -1) : linesOf(text));
-  return [{ id, start: range.start.line, oldLines: cut(oldText), newLines: cut(newText) }, whole];
-}
 
 export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   readonly #client: Client;
@@ -73,6 +29,7 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   readonly onDidChangeCodeLenses = this.#lenses.event;
   readonly #disposables: vscode.Disposable[];
   #writing: Promise<void> = Promise.resolve();
+  #loading: Promise<void> = Promise.resolve();
   #soon: NodeJS.Timeout | undefined;
 
   constructor(parts: { client: Client; store: Store; files: ProposalFiles; log: vscode.LogOutputChannel }) {
@@ -89,12 +46,6 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
 
   // -- what waits ---------------------------------------------------------------------------------------------------
 
-  /** The reviews of the current session that have hunks without a decision. */
-  get waiting(): ReviewItem[] {
-    const items = this.#store.view.turns.at(-1)?.items ?? [];
-    return items.filter((item): item is ReviewItem => item.kind === 'review' && pendingHunks(item).length > 0);
-  }
-
   /** Whether a file's review is open. */
   shows(uri: string): boolean {
     return [...this.#open.values()].some(({ left }) => left.toString() === uri);
@@ -102,7 +53,8 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
 
   /** Show what waits: one file in a diff, several in the multi-file diff; `uri` shows one file alone. */
   async show(options: { uri?: string; preserveFocus?: boolean } = {}): Promise<void> {
-    await this.#load();
+    this.#loading = this.#loading.catch(() => {}).then(() => this.#load()); // one after the other
+    await this.#loading;
     const files = [...this.#open.values()].filter((file) => options.uri === undefined || file.uri === options.uri);
     const [first] = files;
     if (first === undefined) return void vscode.window.showInformationMessage('DSH: no edits wait for a review.');
@@ -172,7 +124,8 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   }
 
   /** Proposals for one file share a document; one that overlaps what is there gets a layer of its own. */
-  async #fileAt({ uri, kind }: ReviewFile, layer: number): Promise<FileUnderReview> {
+  async #fileAt(file: ReviewFile, layer: number): Promise<FileUnderReview> {
+    const { uri, kind } = file;
     const target = vscode.Uri.parse(uri);
     const query = layer === 0 ? '' : String(layer + 1);
     const right = target.with({ scheme: PROPOSAL, authority: '', query });
@@ -180,7 +133,7 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
     if (known !== undefined) return known;
     const left = kind === 'create' ? target.with({ scheme: EMPTY, authority: '', query }) : target;
     const document = await vscode.workspace.openTextDocument(left);
-    const under = new FileUnderReview({ uri, left, right, text: document.getText() });
+    const under = new FileUnderReview({ uri, what: whatOf(file), left, right, text: document.getText() });
     this.#open.set(right.toString(), under);
     return under;
   }
@@ -233,11 +186,10 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
     return this.#writing;
   }
 
-  async #writeNow(under: FileUnderReview): Promise<void> {
+  async #writeNow(under: FileUnderReview, tries = TRIES): Promise<void> {
     const document = vscode.workspace.textDocuments.find(({ uri }) => uri.toString() === under.right.toString());
     const eol = document?.eol === vscode.EndOfLine.CRLF ? '\r\n' : '\n';
     const wanted = under.proposal.right.join(eol);
-    under.writes = wanted;
     if (document === undefined) {
       this.#files.put(under.right, wanted);
       under.proposal.written(linesOf(wanted));
@@ -253,7 +205,10 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
     const range = new vscode.Range(document.positionAt(head), document.positionAt(text.length - tail));
     const edit = new vscode.WorkspaceEdit();
     edit.replace(under.right, range, wanted.slice(head, wanted.length - tail));
-    await vscode.workspace.applyEdit(edit);
+    under.writes = wanted;
+    const applied = await vscode.workspace.applyEdit(edit);
+    under.writes = undefined; // if its user types the same later, that is an edit of theirs
+    if (!applied && tries > 1) await this.#writeNow(under, tries - 1); // the user has typed meanwhile
   }
 
   /** Close the views of files that have nothing left to decide. */
@@ -365,22 +320,6 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   dispose(): void {
     for (const disposable of this.#disposables) disposable.dispose();
   }
-}
-
-/** Whether nothing is left to decide in a file, neither the agent's edits nor the user's own. */
-function isDone(under: FileUnderReview): boolean {
-  return under.proposal.ids.length === 0 && under.own.length === 0;
-}
-
-function titleOf({ uri, left }: FileUnderReview): string {
-  const name = path.posix.basename(vscode.Uri.parse(uri).path);
-  return `${TITLE}: ${name}${left.scheme === EMPTY ? ' (new file)' : ''}`;
-}
-
-/** Whether a change that a lens was made for is still there. */
-function isCurrent(under: FileUnderReview, change: Change): boolean {
-  const key = JSON.stringify(change);
-  return under.own.some((one) => JSON.stringify(one) === key);
 }
 
 /** The range and text that replace whole lines of a document, its last line among them. */

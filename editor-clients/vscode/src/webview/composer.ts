@@ -21,7 +21,7 @@ const MODE_WORDS: Record<Mode, string> = {
 export class Composer {
   readonly element = el('div', { id: 'composer' });
   readonly #input = el('textarea', { id: 'input', rows: 2, 'aria-describedby': 'hint' }) as HTMLTextAreaElement;
-  readonly #chips = el('div', { class: 'chips', 'aria-label': 'Context' });
+  readonly #chips = el('div', { class: 'chips', role: 'group', 'aria-label': 'Context' });
   readonly #todo = el('div', { class: 'todo-list' });
   readonly #review = el('div', { class: 'review-bar' });
   readonly #queue = el('div', { class: 'queue' });

@@ -95,14 +95,18 @@ function drawTool(tool: ToolItem): HTMLElement {
     icon(stateIcon),
     el('span', { class: 'sr' }, words),
   );
-  const head: Child[] = [icon(KINDS[tool.card?.kind ?? 'generic'] ?? 'tools'), title, opener(tool.card), state];
+  const head: Child[] = [icon(KINDS[tool.card?.kind ?? 'generic'] ?? 'tools'), title];
   if (body.length === 0)
-    return el('div', { class: `tool ${tool.state}` }, el('div', { class: 'tool-head' }, ...head));
-  const open = tool.card?.kind === 'todo' || (tool.card?.kind === 'terminal' && tool.state === 'running');
+    return el(
+      'div',
+      { class: `tool ${tool.state}` },
+      el('div', { class: 'tool-head' }, ...head, opener(tool.card), state),
+    );
+  const open = tool.card?.kind === 'todo' || tool.progress !== undefined;
   const details = el(
     'details',
     { class: `tool ${tool.state}`, 'data-fold': tool.callId },
-    el('summary', { class: 'tool-head' }, ...head),
+    el('summary', { class: 'tool-head' }, ...head, state),
     ...body,
   );
   if (open) details.setAttribute('open', '');
@@ -129,6 +133,11 @@ function toolBody({ card, result, progress, state }: ToolItem): HTMLElement[] {
   else if (card?.kind === 'todo' && card.body) parts.push(todoList(card.body));
   else if (card?.body) parts.push(preBlock(card.body, card.kind));
   if (progress !== undefined) parts.push(preBlock(progress, 'terminal'));
+  const path = card?.path;
+  if (path !== undefined && parts.length > 0) {
+    const opens = button(`Open ${path}`, () => post({ kind: 'open', path }), { class: 'link' });
+    parts.unshift(el('p', { class: 'detail' }, opens));
+  }
   if (card?.detail) parts.push(el('p', { class: 'detail' }, card.detail));
   if (state === 'failed' && result !== undefined && card?.body !== result) parts.push(preBlock(result, 'error'));
   return parts;
@@ -195,9 +204,11 @@ function drawReview(review: ReviewItem): HTMLElement {
 }
 
 function reviewFile(file: FileItem): HTMLElement {
-  const name = decodeURIComponent(file.uri.split('/').at(-1) ?? file.uri);
-  const open = (event: Event) => {
-    event.preventDefault();
+  const name = [file.uri, file.newUri]
+    .filter((uri) => uri !== undefined)
+    .map(nameOf)
+    .join(' → ');
+  const open = () => {
     if (file.hunks.some((hunk) => hunk.outcome === undefined)) run('dsh.ui.reviewEdits', file.uri);
     else post({ kind: 'open', path: file.uri, line: file.hunks[0]?.line ?? 1 });
   };
@@ -207,7 +218,7 @@ function reviewFile(file: FileItem): HTMLElement {
     'summary',
     {},
     icon(file.kind === 'create' ? 'new-file' : file.kind === 'delete' ? 'trash' : 'file'),
-    el('a', { href: '#', class: 'name', title: decodeURIComponent(file.uri), onclick: open }, name),
+    el('span', { class: 'name', title: decodeURIComponent(file.uri) }, name),
     el('span', { class: 'plus' }, `+${added}`),
     el('span', { class: 'minus' }, `-${removed}`),
     el('span', { class: 'outcome' }, outcomeOf(file)),
@@ -225,7 +236,19 @@ function reviewFile(file: FileItem): HTMLElement {
       diffBlock(lines),
     );
   });
-  return el('details', { class: 'file', 'data-fold': `${file.uri} ${file.hunks[0]?.id ?? ''}` }, head, ...hunks);
+  const waits = file.hunks.some((hunk) => hunk.outcome === undefined);
+  const opens = el('p', { class: 'detail' }, button(waits ? 'Review' : 'Open', open, { class: 'link' }));
+  return el(
+    'details',
+    { class: 'file', 'data-fold': `${file.uri} ${file.hunks[0]?.id ?? ''}` },
+    head,
+    opens,
+    ...hunks,
+  );
+}
+
+function nameOf(uri: string): string {
+  return decodeURIComponent(uri.split('/').at(-1) ?? uri);
 }
 
 function count(file: FileItem, side: 'newText' | 'oldText'): number {

@@ -1,34 +1,6 @@
-/** Fixes: *Fix with DSH* on every problem, and what stands above edits in their documents. */
+/** Lenses: what stands above edits in their documents. */
 
 import * as vscode from 'vscode';
-import { fileChip } from './context.ts';
-
-const OURS = 'dsh';
-
-export class FixProvider implements vscode.CodeActionProvider {
-  static readonly metadata: vscode.CodeActionProviderMetadata = {
-    providedCodeActionKinds: [vscode.CodeActionKind.QuickFix],
-  };
-
-  provideCodeActions(
-    document: vscode.TextDocument,
-    _range: vscode.Range,
-    context: vscode.CodeActionContext,
-  ): vscode.CodeAction[] {
-    const problems = context.diagnostics.filter(({ source }) => source !== OURS);
-    return problems.map((problem) => {
-      const action = new vscode.CodeAction('Fix with DSH', vscode.CodeActionKind.QuickFix);
-      const where = `${fileChip(document.uri).detail}, line ${problem.range.start.line + 1}`;
-      action.diagnostics = [problem];
-      action.command = {
-        title: action.title,
-        command: 'dsh.ui.fix',
-        arguments: [document.uri, problem.range, `${problem.message} (${where})`],
-      };
-      return action;
-    });
-  }
-}
 
 const REVIEWED = new Set(['DSH: Accept', 'DSH: Reject']);
 
