@@ -247,14 +247,15 @@ async def _run(command: list[str], folder: Path, given: bytes | None, take: Call
     Raises:
         ToolError: `BAD_PATTERN`, in the program's own words.
     """
-    process = await anyio.open_process(
-        command,
-        stdin=PIPE if given is not None else DEVNULL,
-        stdout=PIPE,
-        stderr=PIPE,
-        cwd=folder,
-        env=plain_environment(),
-    )
+    with anyio.CancelScope(shield=True):  # a cancel in the middle of it would leave a process that nobody knows
+        process = await anyio.open_process(
+            command,
+            stdin=PIPE if given is not None else DEVNULL,
+            stdout=PIPE,
+            stderr=PIPE,
+            cwd=folder,
+            env=plain_environment(),
+        )
     try:
         async with anyio.create_task_group() as tasks:
             if given is not None:
