@@ -62,7 +62,7 @@ def _elsewhere(document: Document, reviews: Reviews, session: str) -> list[types
 
 def _verbs(reviews: Reviews, marks: Iterable[Mark]) -> Sequence[tuple[str, str]]:
     """Nobody has to keep what they have accepted."""
-    return AFTERWARDS if any(reviews.was_unasked(mark.hunk.id) for mark in marks) else AFTERWARDS[1:]
+    return AFTERWARDS if any(reviews.landed.was_unasked(mark.hunk.id) for mark in marks) else AFTERWARDS[1:]
 
 
 def _decide(
@@ -108,7 +108,7 @@ def question_actions(
 def code_lenses(document: Document, reviews: Reviews, *, session: str) -> list[types.CodeLens]:
     """Accept and Reject above each hunk that waits, Keep and Undo above each that landed unasked."""
     lenses = []
-    unasked = [mark for mark in reviews.landed.at(document.key) if reviews.was_unasked(mark.hunk.id)]
+    unasked = [mark for mark in reviews.landed.at(document.key) if reviews.landed.was_unasked(mark.hunk.id)]
     for verbs, hunks in (
         (DECIDE, [item.hunk for item in reviews.pending_at(document.key)]),
         (AFTERWARDS, [mark.hunk for mark in unasked]),

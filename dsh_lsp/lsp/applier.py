@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import anyio
 import anyio.to_thread
 
+from dsh_lsp.abort import Disposer
 from dsh_lsp.decisions import EditLanded
 from dsh_lsp.errors import ToolError
 from dsh_lsp.lsp import landing
@@ -43,6 +44,7 @@ class _Late:
     key: str
     before: Rope
     hunks: tuple[tuple[FileUnderReview, Hunk], ...]
+    unwatch: Disposer
 
 
 class Applier:
@@ -69,7 +71,13 @@ class Applier:
         self._late: list[_Late] = []
         self._told_unsaved = False
         self._whole_files = WholeFiles(log=log, documents=documents, editor=editor, copies=copies, settle=settle)
-        documents.changed.listen(self._look_for_late)
+        self._unlisten = documents.changed.listen(self._look_for_late)
+
+    def close(self) -> None:
+        """Look for late edits no longer."""
+        self._unlisten()
+        for late in list(self._late):
+            self._replace_late(late, [])
 
     def is_unconfirmed(self, key: str) -> bool:
         """Whether an edit of a document was sent, given up, and may still arrive."""
@@ -78,24 +86,32 @@ class Applier:
     async def land(self, key: str) -> None:
         """Apply what is accepted of one document, until nothing accepted is left: changes of its text come first."""
         await self._editor.caught_up()
-        async with self._locks.setdefault(key, anyio.Lock()):
-            attempts = 0
-            while accepted := self._accepted(key):
-                items = apart([item for item in accepted if item.file.changes_text])
-                if not items:
-                    await self._whole(accepted[0])
-                    continue
-                document = self._documents.at(items[0].file.path)
-                if document is None:
-                    await (self._send_unopened if self._editor.profile.offers_review else self._write)(items)
-                    continue
-                await landing.wait_for_quiet(self._documents, document)
-                items = apart([item for item in self._accepted(key) if item.file.changes_text])
-                if items and self._documents.at(items[0].file.path) is document:
-                    attempts += 1
-                    final = await self._send(document, items, last=attempts == MAX_ATTEMPTS)
-                    if final == "stale" or any(item.state != "accepted" for item in items):
-                        attempts = 0  # its user types on; or what comes next has tries of its own
+        lock = self._locks.setdefault(key, anyio.Lock())
+        try:
+            async with lock:
+                await self._land(key)
+        finally:
+            if not lock.locked():
+                self._locks.pop(key, None)
+
+    async def _land(self, key: str) -> None:
+        attempts = 0
+        while accepted := self._accepted(key):
+            items = apart([item for item in accepted if item.file.changes_text])
+            if not items:
+                await self._whole(accepted[0])
+                continue
+            document = self._documents.at(items[0].file.path)
+            if document is None:
+                await (self._send_unopened if self._editor.profile.offers_review else self._write)(items)
+                continue
+            await landing.wait_for_quiet(self._documents, document)
+            items = apart([item for item in self._accepted(key) if item.file.changes_text])
+            if items and self._documents.at(items[0].file.path) is document:
+                attempts += 1
+                final = await self._send(document, items, last=attempts == MAX_ATTEMPTS)
+                if final == "stale" or any(item.state != "accepted" for item in items):
+                    attempts = 0  # its user types on; or what comes next has tries of its own
 
     async def _whole(self, item: Item) -> None:
         """Do what is done to a whole file."""
@@ -116,7 +132,7 @@ class Applier:
         if not items or self._documents.at(items[0].file.path) is not document:
             return "retry"
         for item in items:
-            item.state = "sent"
+            item.state, item.refused = "sent", False
         self._forget_late(document.key, [item.hunk for item in items])
         by_id = {item.hunk.id: item for item in items}
         result = await landing.attempt(
@@ -126,6 +142,7 @@ class Applier:
             [item.hunk for item in items],
             label=LABEL,
             landed=lambda hunk, span: self.see(by_id[hunk.id], document, span),
+            refused=lambda: _refuse(items),
         )
         settled: list[tuple[Item, HunkOutcome]] = []
         landed: list[Item] = []
@@ -146,8 +163,7 @@ class Applier:
                     if (now := self._text_after(document, item)) is not None and not item.follow(document.rope, now):
                         settled.append((item, item.as_outcome("conflict", current=str(now))))
         if lost:
-            self._documents.watch(document.key)  # for the rest of the session: they may come at any time
-            self._late.append(_Late(key=document.key, before=result.before, hunks=tuple(lost)))
+            self._wait_for_late(document.key, result.before, lost)
         await self.finish(document, landed, clean=clean)
         self._settle(settled)
         if any(item.state == "pending" for item in items):
@@ -198,6 +214,11 @@ class Applier:
             return "the editor says that it saved the document, but the file does not show the edit"
         return "saved"
 
+    def _wait_for_late(self, key: str, before: Rope, hunks: Sequence[tuple[FileUnderReview, Hunk]]) -> None:
+        """Follow a document until what was lost is seen, or can not come any more."""
+        unwatch = self._documents.watch(key)
+        self._late.append(_Late(key=key, before=before, hunks=tuple(hunks), unwatch=unwatch))
+
     def _look_for_late(self, event: DocumentChanged) -> None:
         """See edits that arrive after they were given up: they are logged, outside a turn too."""
         for late in list(self._late):
@@ -226,6 +247,8 @@ class Applier:
         self._late.remove(late)
         if hunks:
             self._late.append(replace(late, hunks=tuple(hunks)))
+        else:
+            late.unwatch()
 
     async def _send_unopened(self, items: list[Item]) -> None:
         """Have a client of ours edit a file that it has not opened; those hunks that still fit the file."""
@@ -265,9 +288,7 @@ class Applier:
                 item.state = "pending"
             self._editor.warn(REFUSED)
         elif rest:
-            self._documents.watch(view.key)
-            lost = tuple((item.file, item.hunk) for item in rest)
-            self._late.append(_Late(key=view.key, before=before, hunks=lost))
+            self._wait_for_late(view.key, before, [(item.file, item.hunk) for item in rest])
             self._settle([(item, item.as_outcome("unconfirmed")) for item in rest])
         if seen.document is not None:
             await self.finish(seen.document, landed, clean=True)
@@ -319,3 +340,8 @@ class Applier:
                 below=below,
             )
         )
+
+
+def _refuse(items: Iterable[Item]) -> None:
+    for item in items:
+        item.refused = True

@@ -1,12 +1,13 @@
 """Landed: the agent's edits that stand in the user's files, where they are now, and how each is taken back.
 
-Owns: the places of landed hunks while their documents stay open.
+Owns: the places of landed hunks while their documents stay open, of the last turn and some before it.
 Rules: rebuilt from the log; an edit is taken back only where its own lines stand as they landed, so that what the
 user has made of them since is never touched; what cannot be taken back is told with the reason.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from dsh_lsp.workspace.paths import shown
 from dsh_lsp.workspace.places import find_again
 from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Span
+
+MAX_MARKS = 200  # of earlier turns, each moved with every key in its document; older edits are found by their lines
 
 
 @dataclass(slots=True, eq=False)
@@ -61,11 +64,17 @@ class LandedEdits:
         self._watched: dict[str, Disposer] = {}
         self._fresh: set[str] = set()
         self._kept: set[str] = set()
+        self._unasked: set[str] = set()
         for event in log.facts():
             self._note(event)
         log.appended.listen(self._on_event)
-        documents.changed.listen(self._on_change)
-        documents.closed.listen(self._on_close)
+        self._disposers = [documents.changed.listen(self._on_change), documents.closed.listen(self._on_close)]
+
+    def close(self) -> None:
+        """Follow the documents no longer."""
+        for dispose in (*self._disposers, *self._watched.values()):
+            dispose()
+        self._watched.clear()
 
     # -- what there is ---------------------------------------------------------------------------------------
 
@@ -80,6 +89,14 @@ class LandedEdits:
     def keep(self, hunk: str) -> None:
         """Take a landed hunk as it is: it is not offered to be taken back any more, but for a rewind."""
         self._kept.add(hunk)
+
+    def note_unasked(self, hunks: Iterable[str]) -> None:
+        """These will be applied at once."""
+        self._unasked.update(hunks)
+
+    def was_unasked(self, hunk: str) -> bool:
+        """Whether a hunk of the last turn was applied at once, so that nobody has looked at it yet."""
+        return hunk in self._unasked
 
     def at(self, key: str) -> list[Mark]:
         """The hunks of a document that can still be kept or taken back, in order."""
@@ -143,8 +160,9 @@ class LandedEdits:
         match event.data:
             case TurnStart(turn=turn):
                 self._turn = turn
-                self._fresh.clear()
-                self._kept.clear()
+                for of_last_turn in (self._fresh, self._kept, self._unasked):
+                    of_last_turn.clear()
+                self._marks = dict(list(self._marks.items())[-MAX_MARKS:])
             case ReviewOpened(proposal=proposal, files=files):
                 undoes = {hunk.id: hunk.undoes for file in files for hunk in file.hunks if hunk.undoes is not None}
                 self._undoes |= undoes

@@ -114,10 +114,12 @@ async def attempt(
     *,
     label: str,
     landed: Callable[[Hunk, Span], object],
+    refused: Callable[[], object] = lambda: None,
 ) -> Attempt:
     """Send hunks of the document as it is now, and watch until it is known what became of them.
 
     `landed` is called as soon as a hunk is seen: what the user does to it afterwards changes nothing about that.
+    `refused` is called when the editor has said that what was sent is stale, which ends nothing yet.
     """
     before, version, sent_at = document.rope, document.version, anyio.current_time()
     edit = {"documentChanges": [to_lsp_edits(document, hunks)]}
@@ -141,7 +143,10 @@ async def attempt(
             seen.changed()
 
     async def ask() -> None:
-        seen.replied(await editor.apply_edit(label, edit))
+        reply = await editor.apply_edit(label, edit)
+        if reply == "stale":
+            refused()
+        seen.replied(reply)
 
     disposers = (
         documents.changed.listen(on_change),

@@ -38,6 +38,7 @@ class Item:
     file: FileUnderReview
     state: Literal["pending", "accepted", "sent", "decided"] = "pending"
     edited: bool = False  # the person put other text in the place of what was proposed
+    refused: bool = False  # the editor has said that it did not apply what was sent, and may do with newer text
     previewed: bool = False  # an editor's own preview shows it, and may apply it by itself
     seen_at: tuple[int, int] | None = None  # the lines where the document showed it
     outcome: HunkOutcome | None = None

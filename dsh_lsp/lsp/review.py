@@ -61,7 +61,6 @@ class Reviews:
         self._new_id = new_id
         self._open: dict[str, Proposal] = {}
         self._applies_at_once = applies_at_once
-        self._unasked: set[str] = set()
         self.landed = LandedEdits(log, documents, root, copies)
         self._watches = FileWatches(editor, tasks)
         self._applier = Applier(
@@ -83,9 +82,18 @@ class Reviews:
         self._undo = Undo(
             landed=self.landed, new_id=new_id, open_review=self._open_review, land=self._land, settle=self._settle
         )
-        documents.changed.listen(self._on_change)
-        documents.opened.listen(self._on_open)
-        documents.closed.listen(self._on_close)
+        self._disposers = [
+            documents.changed.listen(self._on_change),
+            documents.opened.listen(self._on_open),
+            documents.closed.listen(self._on_close),
+            self._applier.close,
+            self.landed.close,
+        ]
+
+    def close(self) -> None:
+        """Follow the documents no longer: the session is closed, and they belong to the connection."""
+        for dispose in self._disposers:
+            dispose()
 
     @property
     def saves(self) -> bool:
@@ -107,7 +115,7 @@ class Reviews:
         """
         proposal = self._begin(changes)
         if self._applies_at_once() and not by_person and self._may_write():
-            self._unasked |= {item.hunk.id for item in proposal.items}
+            self.landed.note_unasked(item.hunk.id for item in proposal.items)
             self._apply(item for item in proposal.items if item.state == "pending")
         else:
             self._tasks.start_soon(self._show, proposal)
@@ -235,10 +243,6 @@ class Reviews:
         self._show_decided()
         return undone
 
-    def was_unasked(self, hunk: str) -> bool:
-        """Whether a hunk was applied at once, so that nobody has looked at it yet."""
-        return hunk in self._unasked
-
     def is_unconfirmed(self, key: str) -> bool:
         """Whether an accepted edit of a document was given up and may still arrive."""
         return self._applier.is_unconfirmed(key)
@@ -294,7 +298,7 @@ class Reviews:
         """What a cancel makes of a hunk; what was sent may still arrive, and nobody may claim that it did not."""
         if item.seen_at is not None:
             return item.as_outcome("landed", lines=item.seen_at, note="cancelled before it was known to be saved")
-        return item.as_outcome("unconfirmed" if item.state == "sent" else "cancelled")
+        return item.as_outcome("unconfirmed" if item.state == "sent" and not item.refused else "cancelled")
 
     def _settle(self, settled: Settled) -> None:
         """Decide hunks, log it, and end the proposals that have none left."""

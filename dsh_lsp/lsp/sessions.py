@@ -223,6 +223,7 @@ class Sessions:
     async def _close(self, live: LiveSession) -> None:
         await live.session.agent.dispose(grace_s=DISPOSE_GRACE_S)
         live.feed.close()
+        live.reviews.close()
         await self._keep(live)
         await live.session.close()
         self._live.pop(live.id, None)

@@ -6,8 +6,8 @@ in any case.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable
-from itertools import count
 from pathlib import Path
 
 from anyio.abc import TaskGroup
@@ -20,12 +20,11 @@ SPECIAL = frozenset("*?{}[]")  # a pattern has no way to say that they are meant
 
 
 class FileWatches:
-    """The watches of one connection."""
+    """The watches of one session."""
 
     def __init__(self, editor: Editor, tasks: TaskGroup) -> None:
         self._editor = editor
         self._tasks = tasks
-        self._numbers = count(1)
 
     def watch(self, paths: Iterable[Path]) -> Disposer:
         """Be told when one of the files is made, changed or deleted."""
@@ -36,6 +35,6 @@ class FileWatches:
         ]
         if not watchers or not self._editor.profile.watches_files:
             return lambda: None
-        name = f"dsh-watch-{next(self._numbers)}"
+        name = f"dsh-watch-{uuid.uuid4().hex}"  # other sessions watch through the same client
         self._tasks.start_soon(self._editor.register, name, "workspace/didChangeWatchedFiles", {"watchers": watchers})
         return lambda: self._tasks.start_soon(self._editor.unregister, name, "workspace/didChangeWatchedFiles")

@@ -34,6 +34,7 @@ from dsh_lsp.workspace.port import Found, Match, OpenDocument, Query
 from dsh_lsp.workspace.walk import ignored, list_folder, plain_environment
 
 TIMEOUT_S: Final = 20.0
+END_S: Final = 0.1  # a program that has printed all has ended by then
 MAX_FILES: Final = 200_000
 SHOWN_CHARS: Final = 240  # of a line
 BEFORE_CHARS: Final = 60  # of them before the match
@@ -267,9 +268,21 @@ async def _run(command: list[str], folder: Path, given: bytes | None, take: Call
                 raise ToolError(f"the pattern is not understood: {said}", code="BAD_PATTERN")
     finally:
         with anyio.CancelScope(shield=True):
-            if process.returncode is None:
-                process.kill()
-            await process.aclose()
+            await _end(process)
+
+
+async def _end(process: Process) -> None:
+    """Let a program end that has printed all, or finds nobody who reads on; kill one that does not.
+
+    Killing one that is about to end by itself takes its exit code away from asyncio, which warns of that.
+    """
+    if process.stdout is not None:
+        await process.stdout.aclose()
+    with anyio.move_on_after(END_S):
+        await process.wait()
+    if process.returncode is None:
+        process.kill()
+    await process.aclose()
 
 
 async def _take_rows(process: Process, take: Callable[[JsonObject], bool]) -> bool:

@@ -222,7 +222,7 @@ def test_in_auto_edit_nobody_is_asked_and_each_hunk_can_be_kept_or_undone(root) 
         assert [outcome.outcome for outcome in proposed.outcomes] == ["landed", "landed"]
         assert bench.text("a.txt") == AFTER
         first, second = (mark.hunk.id for mark in bench.reviews.landed.at(str(root / "a.txt")))
-        assert bench.reviews.was_unasked(first)
+        assert bench.reviews.landed.was_unasked(first)
         bench.reviews.accept([first], uri=None, edited={})
         assert [mark.hunk.id for mark in bench.reviews.landed.at(str(root / "a.txt"))] == [second]
         bench.reviews.reject([second], uri=None, comment=None)

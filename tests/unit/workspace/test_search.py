@@ -195,6 +195,16 @@ def children() -> list[str]:
     return rows
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell script plays ripgrep")
+@pytest.mark.parametrize(("end", "ended"), [("sleep 0.01; touch ended", True), ("exec sleep 60", False)])
+async def test_a_program_that_has_printed_all_ends_by_itself_and_is_killed_if_it_does_not(root, end, ended) -> None:
+    fake = root.parent / "rg"
+    fake.write_text(f"#!/bin/sh\nexec >&- 2>&-\n{end}\n")
+    fake.chmod(0o755)
+    assert places(await found(root, str(fake))) == []
+    assert (root / "ended").exists() == ended
+
+
 def test_a_glob_with_braces_is_several() -> None:
     assert expanded("a/{b,c}.{x,y}") == ["a/b.x", "a/b.y", "a/c.x", "a/c.y"]
     assert expanded("a{") == ["a{"]

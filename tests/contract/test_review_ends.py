@@ -1,0 +1,155 @@
+"""Review ends: what a cancel says of hunks that were sent, and what a session leaves behind when it is closed."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from dsh_lsp.abort import Cause
+from dsh_lsp.errors import ToolError
+from dsh_lsp.events import Ended, TurnEnd, TurnStart
+from dsh_lsp.lsp.landed import MAX_MARKS
+from dsh_lsp.workspace.text import Span
+from tests.support.review_bench import SOON_S, Bench, make_bench, run_virtually
+from tests.support.simulated_editor import Manners
+
+BEFORE = "one\ntwo\nthree\n"
+AFTER = BEFORE.replace("two", "2")
+EGLOT = Manners(name="eglot", tells="debounced", delay=0.5, stale="error")
+HONEST = Manners()
+LIAR = Manners(name="a liar", lies=1)
+USER = Cause(kind="user")
+
+Story = Callable[[Bench], Awaitable[None]]
+
+
+def play(root: Path, story: Story, manners: Manners = HONEST) -> None:
+    async def main(tasks) -> None:
+        await story(make_bench(root, tasks, manners))
+
+    run_virtually(main)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "a.txt").write_text(BEFORE)
+    return folder
+
+
+async def accept(bench: Bench) -> None:
+    await anyio.sleep(0.5)
+    bench.reviews.accept("all", uri=None, edited={})
+
+
+def test_a_cancel_while_a_refused_edit_waits_for_newer_text_says_that_nothing_was_changed(root) -> None:
+    async def story(bench: Bench) -> None:
+        await bench.open("a.txt")
+        proposed = bench.propose(await bench.edit("a.txt", AFTER))
+        await accept(bench)
+        for number in range(8):  # so quickly that the editor does not tell of it
+            bench.editor.type(bench.uri("a.txt"), 0, 0, str(number))
+            await anyio.sleep(0.1)
+        assert proposed.outcomes is None, "it waits"
+        proposed.signal.abort(USER)
+        await anyio.lowlevel.checkpoint()
+        bench.editor.type(bench.uri("a.txt"), 0, 0, "8")
+        await anyio.sleep(SOON_S)
+        assert proposed.outcomes is not None
+        assert [outcome.outcome for outcome in proposed.outcomes] == ["cancelled"]
+        assert bench.text("a.txt") == "876543210" + BEFORE
+        assert bench.landed() == []
+
+    play(root, story, EGLOT)
+
+
+def test_a_cancel_while_an_edit_that_was_answered_for_is_not_seen_says_that_it_may_still_come(root) -> None:
+    async def story(bench: Bench) -> None:
+        await bench.open("a.txt")
+        proposed = bench.propose(await bench.edit("a.txt", AFTER))
+        await accept(bench)
+        await anyio.sleep(1)
+        proposed.signal.abort(USER)
+        await anyio.sleep(0.1)
+        assert proposed.outcomes is not None
+        assert [outcome.outcome for outcome in proposed.outcomes] == ["unconfirmed"]
+
+    play(root, story, LIAR)
+
+
+def test_a_closed_session_follows_no_document_and_is_forgotten(root) -> None:
+    async def story(bench: Bench) -> None:
+        await bench.open("a.txt")
+        proposed = bench.propose(await bench.edit("a.txt", AFTER))
+        await accept(bench)
+        await anyio.sleep(12)
+        assert proposed.outcomes is not None
+        assert [outcome.outcome for outcome in proposed.outcomes] == ["unconfirmed"]
+        (again,) = await bench.land(await bench.edit("a.txt", BEFORE.replace("three", "3")))
+        assert again.outcome == "landed"
+        bench.reviews.close()
+        told = []
+        bench.documents.changed.listen(told.append)
+        await bench.type("a.txt", "two", "2")
+        assert bench.text("a.txt") == AFTER.replace("three", "3")
+        assert told == [], "nobody watches the document any more"
+        assert [edit.after for edit in bench.landed()] == ["3\n"], "what comes later is nobody's"
+        gone = weakref.ref(bench.reviews)
+        bench.reviews = bench.workspace = bench.log = None  # type: ignore[assignment]
+        del proposed
+        gc.collect()
+        assert gone() is None
+
+    play(root, story, LIAR)
+
+
+def test_a_document_is_watched_for_a_late_edit_until_that_is_seen(root) -> None:
+    async def story(bench: Bench) -> None:
+        await bench.open("a.txt")
+        bench.propose(await bench.edit("a.txt", AFTER))
+        await accept(bench)
+        await anyio.sleep(12)
+        await bench.type("a.txt", "two", "2")
+        assert [edit.after for edit in bench.landed()] == ["2\n"]
+        bench.editor.close(bench.uri("a.txt"))  # and with it the places of what landed
+        await bench.open("a.txt")
+        told = []
+        bench.documents.changed.listen(told.append)
+        await bench.type("a.txt", "one", "1")
+        assert told == []
+
+    play(root, story, LIAR)
+
+
+def test_the_places_of_edits_of_long_ago_are_not_followed_and_then_the_lines_beside_them_must_stand(root) -> None:
+    lines = [f"line {number}\n" for number in range(2 * MAX_MARKS + 10)]
+    (root / "a.txt").write_text("".join(lines))
+
+    async def story(bench: Bench) -> None:
+        await bench.open("a.txt")
+        landed = bench.reviews.landed
+        await bench.land(await bench.edit("a.txt", bench.text("a.txt").replace("line 0\n", "first\n")))
+        await bench.land(await bench.edit("a.txt", bench.text("a.txt").replace("line 4\n", "fifth\n")))
+        fifth, first = landed.of_turn(1)
+        await bench.type("a.txt", "line 1\n", "second\n")
+        bench.log.append(TurnEnd(turn=1, reason=Ended(kind="completed")))
+        bench.log.append(TurnStart(turn=2))
+        now = bench.text("a.txt").splitlines(keepends=True)
+        many = "".join(f"{n}!\n" if n > 6 and n % 2 else line for n, line in enumerate(now))
+        await bench.land(await bench.edit("a.txt", many))
+        assert len(landed.at(str(root / "a.txt"))) > MAX_MARKS, "those of the last turn are all there"
+        assert landed.plan(first).span == Span(0, 6)
+        bench.log.append(TurnEnd(turn=2, reason=Ended(kind="completed")))
+        bench.log.append(TurnStart(turn=3))
+        assert landed.plan(fifth).text[landed.plan(fifth).span.start :].startswith("fifth\n")
+        with pytest.raises(ToolError, match="beside them, were changed"):
+            landed.plan(first)
+
+    play(root, story)
