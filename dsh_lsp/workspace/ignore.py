@@ -103,7 +103,9 @@ def _character_class(pattern: str, start: int) -> tuple[str, int] | None:
         return None
     body = pattern[start + 1 : end]
     body = "^" + body[1:] if body[0] in "!^" else body
-    escaped = body.replace("\\", "\\\\").replace("[", "\\[")
+    escaped = body.replace("\\", "\\\\").replace("--", "-\\-")  # doubled signs may come to mean sets in Python
+    for sign in "[&~|":
+        escaped = escaped.replace(sign, f"\\{sign}")
     return f"(?!/)[{escaped}]", end + 1
 
 

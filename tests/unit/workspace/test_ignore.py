@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dsh_lsp.workspace.ignore import ignores, read_patterns, translate, walk
@@ -108,7 +108,8 @@ def test_links_are_listed_and_not_followed(tmp_path: Path) -> None:
     assert sorted(walk(tmp_path / "w")) == ["a.py", "link"]
 
 
-@given(st.text(alphabet="ab/*?[]!^\\#. -é\n", max_size=30))
+@given(st.text(alphabet="ab/*?[]!^\\#. -&~|é\n", max_size=30))
+@example("[?--]")
 def test_any_text_is_a_list_of_patterns(text: str) -> None:
     for pattern in read_patterns(text):
         pattern.matches("a/b.c")
