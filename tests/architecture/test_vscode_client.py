@@ -10,7 +10,7 @@ import pytest
 from dsh_lsp.compose import Settings
 from dsh_lsp.lsp import protocol
 from dsh_lsp.settings import rights_of
-from tests.architecture.client_settings import MANIFEST, properties
+from tests.architecture.settings_mirrors import MANIFEST, properties
 
 CLIENT = MANIFEST.parent
 SOURCES = {path: path.read_text() for path in sorted((CLIENT / "src").rglob("*.ts"))}
@@ -28,7 +28,7 @@ STABLE_MENUS = {
 
 def test_the_settings_are_made_from_the_servers_models() -> None:
     written = CONTRIBUTES["configuration"][0]["properties"]
-    assert written == properties(), "write them again: python -m tests.architecture.client_settings"
+    assert written == properties(), "write them again: python -m tests.architecture.settings_mirrors"
 
 
 def test_no_workspace_can_set_what_raises_rights() -> None:
