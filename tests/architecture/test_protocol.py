@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -11,12 +12,14 @@ from dsh_lsp.events import TAGS
 from dsh_lsp.lsp import arguments
 from dsh_lsp.lsp.protocol import COMMANDS
 from dsh_lsp.plugins.toolbox import find_tools
+from dsh_lsp.wire import to_camel
 from tests.architecture.settings_mirrors import PAGE as SETTINGS
 from tests.architecture.settings_mirrors import leaves, page
 
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text()
 FOUND = re.findall(r"^\| `(dsh\.[a-zA-Z.]+)` \| `\{([^`]*)\}`", PAGE, re.MULTILINE)
 ROWS = dict(FOUND)
+UNSENT = {"assistant/chunk"}
 
 
 def test_the_page_names_every_command_once_and_no_other() -> None:
@@ -40,9 +43,14 @@ def test_every_setting_is_described_in_a_sentence() -> None:
         assert re.fullmatch(r"[A-Z`].*\.", field.get("description", "")), key
 
 
-def test_the_page_names_every_event() -> None:
-    for tag in TAGS.values():
-        assert f"`{tag}" in PAGE
+def test_the_page_names_every_event_once_with_its_data() -> None:
+    section = PAGE[PAGE.index("## Events") : PAGE.index("## Edits")]
+    written = re.findall(r"^\| `([a-z/-]+)` \| `\{([^`]*)\}`", section, re.MULTILINE)
+    fields = {
+        tag: [(to_camel(f.name), f.default is None) for f in dataclasses.fields(cls)] for cls, tag in TAGS.items()
+    }
+    sent = {tag: ", ".join(f"{n}?" if may else n for n, may in of) for tag, of in fields.items() if tag not in UNSENT}
+    assert sorted(written) == sorted(sent.items())
 
 
 def test_every_command_runs_something() -> None:
