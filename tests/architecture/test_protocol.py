@@ -13,8 +13,8 @@ from dsh_lsp.lsp import arguments
 from dsh_lsp.lsp.protocol import COMMANDS
 from dsh_lsp.plugins.toolbox import find_tools
 from dsh_lsp.wire import to_camel
-from tests.architecture.settings_mirrors import PAGE as SETTINGS
-from tests.architecture.settings_mirrors import leaves, page
+from tests.architecture.mirrors import PAGE as SETTINGS
+from tests.architecture.mirrors import leaves, page
 
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text()
 FOUND = re.findall(r"^\| `(dsh\.[a-zA-Z.]+)` \| `\{([^`]*)\}`", PAGE, re.MULTILINE)
@@ -35,7 +35,7 @@ def test_the_page_names_the_arguments_of_every_command(command: str) -> None:
 
 
 def test_the_page_of_settings_is_made_from_the_models() -> None:
-    assert page() == SETTINGS.read_text(), "write it again: python -m tests.architecture.settings_mirrors"
+    assert page() == SETTINGS.read_text(), "write it again: python -m tests.architecture.mirrors"
 
 
 def test_every_setting_is_described_in_a_sentence() -> None:

@@ -1,6 +1,6 @@
-"""Settings mirrors: the page of the settings and the manifest of the VS Code extension, made from the models.
+"""Mirrors: what is written twice: the page of the settings, and the VS Code extension's settings and version.
 
-`python -m tests.architecture.settings_mirrors` writes both.
+`python -m tests.architecture.mirrors` writes all of it from the code.
 
 Rules: types, defaults, bounds and descriptions come from the models; what raises rights is marked on the page and has
 `scope: machine` in the manifest, so that no workspace can set it; what a client says by itself is no setting there.
@@ -13,11 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from dsh_lsp import __version__
 from dsh_lsp.compose import Settings
 from dsh_lsp.settings import rights_of
 
 ROOT = Path(__file__).parents[2]
 MANIFEST = ROOT / "editor-clients" / "vscode" / "package.json"
+LOCK = MANIFEST.with_name("package-lock.json")
 PAGE = ROOT / "docs" / "settings.md"
 BEGIN, END = "<!-- made from the models: begin -->\n", "<!-- made from the models: end -->\n"
 
@@ -143,11 +145,13 @@ def _kind(field: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write the page, and the settings into the manifest."""
+    """Write the page, the manifest and the version in its lock file."""
     PAGE.write_text(page())
-    manifest = json.loads(MANIFEST.read_text())
+    manifest, lock = json.loads(MANIFEST.read_text()), json.loads(LOCK.read_text())
     manifest["contributes"]["configuration"][0]["properties"] = properties()
-    MANIFEST.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
+    manifest["version"] = lock["version"] = lock["packages"][""]["version"] = __version__
+    for path, data in ((MANIFEST, manifest), (LOCK, lock)):
+        path.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":
