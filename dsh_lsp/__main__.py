@@ -10,9 +10,10 @@ from pathlib import Path
 from dsh_lsp import __version__
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; the exit code."""
+def build_parser() -> argparse.ArgumentParser:
+    """The command line: what there is, and what it says of itself."""
     parser = argparse.ArgumentParser(prog="dsh-lsp", description="A coding agent that lives in your editor.")
+    parser.epilog = "`dsh-lsp COMMAND --help` says more. Without a key, begin with `dsh-lsp demo`."
     parser.add_argument("--version", action="version", version=f"dsh-lsp {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     serve = commands.add_parser("serve", help="talk LSP on standard input and output; an editor starts this")
@@ -26,7 +27,12 @@ def main(arguments: list[str] | None = None) -> int:
     demo.add_argument("--reject", action="store_true", help="decline the edit that the demo proposes")
     demo.add_argument("--fast", action="store_true", help="do not pause for the reader")
     demo.add_argument("--lie", action="store_true", help=argparse.SUPPRESS)  # an editor that claims and does nothing
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; the exit code."""
+    options = build_parser().parse_args(arguments)
     if options.command == "serve":
         return _serve(options.log_file)
     if options.command == "run":
@@ -67,7 +73,7 @@ def _describe_run(run: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--provider", metavar="P", help="deepseek, openai_compatible, anthropic or demo: a script (default: deepseek)"
     )
-    run.add_argument("--mode", metavar="M", help="ask, read-only or plan (default: ask)")
+    run.add_argument("--mode", metavar="M", help="ask, auto-edit, read-only or plan (default: ask)")
     run.add_argument("--settings", metavar="FILE", type=Path, help="settings as JSON, as an editor gives them")
     _add_sessions(run)
 
@@ -106,7 +112,9 @@ def _describe_doctor(doctor: argparse.ArgumentParser) -> None:
 
 
 def _add_sessions(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--sessions", metavar="DIR", type=Path, help="where session logs live")
+    parser.add_argument(
+        "--sessions", metavar="DIR", type=Path, help="where session logs live (default: in your state directory)"
+    )
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -67,30 +67,55 @@ from dsh_lsp.workspace.port import Workspace
 class EditSettings(SettingsModel):
     """How accepted edits are kept."""
 
-    save: bool = True
+    save: bool = Field(
+        default=True,
+        description="Save a document that was clean before the agent's edit; one with unsaved text never is.",
+    )
 
 
 class SessionSettings(SettingsModel):
     """Where sessions live."""
 
-    directory: str | None = Field(default=None, json_schema_extra=raises_rights(None))
+    directory: str | None = Field(
+        default=None,
+        json_schema_extra=raises_rights(None),
+        description="Where session logs live; in the user's state directory, unless set.",
+    )
 
 
 class Settings(SettingsModel):
-    """All that a client may configure; the README and `docs/protocol.md` say what each key means."""
+    """All that a client may configure; `docs/settings.md` is made from it."""
 
-    event_token: str | int | None = None
+    event_token: str | int | None = Field(
+        default=None,
+        description="The token under which the client gets the stream of events; a client sets it, not its user.",
+    )
     model: ModelSettings = ModelSettings()
-    mode: Mode = Field(default="ask", json_schema_extra=raises_rights("read-only"))
+    mode: Mode = Field(
+        default="ask",
+        json_schema_extra=raises_rights("read-only"),
+        description="What a new session may do. `ask`: edits are reviewed, what reaches further is asked for. "
+        "`auto-edit`: edits are applied at once, to keep or undo until the next turn. `read-only`: nothing but "
+        "reading. `plan`: the same, with a plan as the aim.",
+    )
     limits: LimitSettings = LimitSettings()
     retry: RetrySettings = RetrySettings()
     compaction: CompactionSettings = CompactionSettings()
     edits: EditSettings = EditSettings()
-    max_parallel_tool_calls: int = Field(default=10, ge=1)
+    max_parallel_tool_calls: int = Field(default=10, ge=1, description="How many tools of one step may overlap.")
     shell: ShellSettings = ShellSettings()
     sessions: SessionSettings = SessionSettings()
-    workspace_trusted: bool = Field(default=True, json_schema_extra=raises_rights(False))
-    plugins: list[PluginEntry] = Field(default_factory=list, json_schema_extra=raises_rights([]))
+    workspace_trusted: bool = Field(
+        default=True,
+        json_schema_extra=raises_rights(False),
+        description="Whether the workspace is trusted. If not, the agent only reads, whatever the mode, and takes "
+        "neither plugins nor instructions from it.",
+    )
+    plugins: list[PluginEntry] = Field(
+        default_factory=list,
+        json_schema_extra=raises_rights([]),
+        description='Plugins, by entry point, dotted name or path: `"name"`, or `{"use": "name", "settings": {…}}`.',
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,7 +116,7 @@ async def examine(settings: Settings, problems: list[str], environ: Mapping[str,
     yield Finding(topic="dsh-lsp", words=f"{dsh_lsp.__version__}, Python {platform.python_version()}, {sys.platform}")
     yield _packages()
     for problem in problems:
-        yield Finding(topic="setting", words=problem, state="wrong", advice="docs/protocol.md lists the settings")
+        yield Finding(topic="setting", words=problem, state="wrong", advice="docs/settings.md lists the settings")
     yield _folder("sessions", sessions_folder(settings), "set sessions.directory to a folder that can be written")
     yield Finding(
         topic="log",

@@ -27,33 +27,74 @@ DEFAULT_NAMES: Mapping[str, str] = {"deepseek": "deepseek-flash", "demo": "demo"
 class TimeoutSettings(SettingsModel):
     """How long to wait for a model server; `idle` is without a byte, `event` without a part of an answer."""
 
-    connect_seconds: float = Field(default=10.0, gt=0)
-    write_seconds: float = Field(default=60.0, gt=0)
-    pool_seconds: float = Field(default=30.0, gt=0)
-    idle_seconds: float = Field(default=120.0, gt=0)
-    event_seconds: float = Field(default=630.0, gt=0)
+    connect_seconds: float = Field(default=10.0, gt=0, description="The longest wait for a connection.")
+    write_seconds: float = Field(default=60.0, gt=0, description="The longest wait until a request is taken.")
+    pool_seconds: float = Field(
+        default=30.0, gt=0, description="The longest wait for one of our connections to be free."
+    )
+    idle_seconds: float = Field(default=120.0, gt=0, description="The longest silence, without a single byte.")
+    event_seconds: float = Field(
+        default=630.0,
+        gt=0,
+        description="The longest wait for a part of an answer, while a queue keeps the connection alive.",
+    )
 
 
 class CompatibilitySettings(SettingsModel):
     """How an OpenAI-compatible server differs from what is known of its host; None leaves it at that."""
 
-    thinking: Literal["none", "deepseek", "openai", "openrouter", "toggle", "qwen", "template"] | None = None
-    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None
-    stream_usage: bool | None = None
-    think_tags: bool | None = None
-    text_calls: bool = False
+    thinking: Literal["none", "deepseek", "openai", "openrouter", "toggle", "qwen", "template"] | None = Field(
+        default=None, description="How the server is told how much to think; by its host, unless set."
+    )
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = Field(
+        default=None, description="What the server calls the output limit; by its host, unless set."
+    )
+    stream_usage: bool | None = Field(
+        default=None, description="Whether the server is asked to count tokens; by its host, unless set."
+    )
+    think_tags: bool | None = Field(
+        default=None,
+        description="Whether thinking may stand in the text, in `<think>` tags; by its host, unless set.",
+    )
+    text_calls: bool = Field(
+        default=False,
+        description="Run tool calls that the model writes as text, with the same permissions as others.",
+    )
 
 
 class ModelSettings(SettingsModel):
     """The route of a new session."""
 
-    provider: Provider = "deepseek"
-    name: str | None = Field(default=None, min_length=1)
-    reasoning_effort: Literal["off", "low", "high", "max"] | None = None
-    max_tokens: int | None = Field(default=None, gt=0)
-    context_window: int | None = Field(default=None, gt=0)
-    base_url: str | None = Field(default=None, json_schema_extra=raises_rights(None))
-    api_key_env: str | None = Field(default=None, min_length=1, json_schema_extra=raises_rights(None))
+    provider: Provider = Field(default="deepseek", description="Who answers. `demo` is a script, no model.")
+    name: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The model. Unset it is `deepseek-flash` for DeepSeek; other providers need a name.",
+    )
+    reasoning_effort: Literal["off", "low", "high", "max"] | None = Field(
+        default=None, description="How much the model thinks; as the provider does, unless set."
+    )
+    max_tokens: int | None = Field(
+        default=None, gt=0, description="The longest answer, thinking included; the provider's limit, unless set."
+    )
+    context_window: int | None = Field(
+        default=None,
+        gt=0,
+        description="How many tokens the model can read and write in all; what is known of it, unless set.",
+    )
+    base_url: str | None = Field(
+        default=None,
+        json_schema_extra=raises_rights(None),
+        description="The server, with its version path; the provider's official one, unless set. "
+        "`openai_compatible` needs it.",
+    )
+    api_key_env: str | None = Field(
+        default=None,
+        min_length=1,
+        json_schema_extra=raises_rights(None),
+        description="The *name* of the environment variable, or keyring entry, that holds the key; "
+        "never the key itself.",
+    )
     timeouts: TimeoutSettings = TimeoutSettings()
     compatibility: CompatibilitySettings = CompatibilitySettings()
 

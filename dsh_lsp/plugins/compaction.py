@@ -45,14 +45,23 @@ UNKNOWN_WINDOW_SHARE = 0.6  # of what is there now: a summarizer whose window no
 class Settings(SettingsModel):
     """When to make room, and how much; ratios are of the model's context window."""
 
-    auto: bool = True
-    threshold: float = Field(default=0.8, gt=0, le=1)
-    retain: float = Field(default=0.16, ge=0, lt=1)
-    passes: int = Field(default=2, ge=1)
-    summary_tokens: int = Field(default=8_192, ge=256)
-    prune_above_chars: int = Field(default=8_192, ge=0)
-    prune_head_chars: int = Field(default=4_096, ge=0)
-    prune_tail_chars: int = Field(default=1_024, ge=0)
+    auto: bool = Field(
+        default=True,
+        description="Make room without being asked: under pressure, and when a model refuses the length.",
+    )
+    threshold: float = Field(
+        default=0.8, gt=0, le=1, description="The part of the context window at which pressure begins."
+    )
+    retain: float = Field(
+        default=0.16, ge=0, lt=1, description="The part of the context window that stays word for word."
+    )
+    passes: int = Field(default=2, ge=1, description="The most summaries in a row.")
+    summary_tokens: int = Field(default=8_192, ge=256, description="The longest summary, in tokens.")
+    prune_above_chars: int = Field(
+        default=8_192, ge=0, description="Tool results longer than this lose their middle first."
+    )
+    prune_head_chars: int = Field(default=4_096, ge=0, description="What such a result keeps of its beginning.")
+    prune_tail_chars: int = Field(default=1_024, ge=0, description="What such a result keeps of its end.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,8 +38,12 @@ inject = (AgentHooks, Agent, SessionLog, TaskGroup)
 class Settings(SettingsModel):
     """How long a turn may become; `seconds` None is no limit."""
 
-    steps: int = Field(default=200, ge=1)
-    seconds: float | None = Field(default=None, gt=0)
+    steps: int = Field(default=200, ge=1, description="The most steps of one turn.")
+    seconds: float | None = Field(
+        default=None,
+        gt=0,
+        description="The longest turn; none, unless set. Time that a person takes to decide does not count.",
+    )
 
 
 class Stopwatch:

@@ -38,13 +38,17 @@ class Settings(SettingsModel):
     A provider's own wish (`Retry-After`) counts in the place of ours up to `max_hint_seconds`.
     """
 
-    max_retries: int = Field(default=5, ge=0)
-    max_empty_retries: int = Field(default=2, ge=0)
-    first_seconds: float = Field(default=0.5, gt=0)
-    max_seconds: float = Field(default=10.0, gt=0)
-    max_hint_seconds: float = Field(default=60.0, gt=0)
-    budget_seconds: float = Field(default=120.0, gt=0)
-    jitter: float = Field(default=0.25, ge=0, lt=1)
+    max_retries: int = Field(default=5, ge=0, description="How often a failed model call is tried again.")
+    max_empty_retries: int = Field(default=2, ge=0, description="How often an empty answer is.")
+    first_seconds: float = Field(default=0.5, gt=0, description="The first wait; each one after it is twice as long.")
+    max_seconds: float = Field(default=10.0, gt=0, description="The longest wait of our own.")
+    max_hint_seconds: float = Field(
+        default=60.0, gt=0, description="The longest wait that a provider may ask for (`Retry-After`)."
+    )
+    budget_seconds: float = Field(
+        default=120.0, gt=0, description="The longest that the waits of one step take together."
+    )
+    jitter: float = Field(default=0.25, ge=0, lt=1, description="The part by which a wait varies.")
 
 
 class RetryWait:

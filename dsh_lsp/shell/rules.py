@@ -26,8 +26,15 @@ _PREFIX: Final = "command:"
 class ShellSettings(SettingsModel):
     """Commands: which run unasked, and how long one may take."""
 
-    allow: tuple[str, ...] = Field(default=(), strict=False, json_schema_extra=raises_rights([]))
-    timeout_seconds: float = Field(default=120.0, gt=0)
+    allow: tuple[str, ...] = Field(
+        default=(),
+        strict=False,
+        json_schema_extra=raises_rights([]),
+        description="Commands that run unasked: `git status` allows exactly that, `pytest *` any more words too. "
+        "Every command of a line must be allowed; whatever is more than plain words, `&&`, `||`, `;`, `|`, `2>&1` "
+        "and `>/dev/null` is asked for.",
+    )
+    timeout_seconds: float = Field(default=120.0, gt=0, description="The longest that one command runs.")
 
     @field_validator("allow")
     @classmethod

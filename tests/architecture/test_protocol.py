@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 
 import pytest
 
-from dsh_lsp.compose import Settings
 from dsh_lsp.events import TAGS
 from dsh_lsp.lsp import arguments
 from dsh_lsp.lsp.protocol import COMMANDS
 from dsh_lsp.plugins.toolbox import find_tools
-from dsh_lsp.settings import rights_of
+from dsh_lsp.wire import to_camel
+from tests.architecture.mirrors import PAGE as SETTINGS
+from tests.architecture.mirrors import leaves, page
 
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text()
-ROWS = dict(re.findall(r"^\| `(dsh\.[a-zA-Z.]+)` \| `\{([^`]*)\}`", PAGE, re.MULTILINE))
+FOUND = re.findall(r"^\| `(dsh\.[a-zA-Z.]+)` \| `\{([^`]*)\}`", PAGE, re.MULTILINE)
+ROWS = dict(FOUND)
+UNSENT = {"assistant/chunk"}
 
 
-def test_the_page_names_every_command_and_no_other() -> None:
-    assert set(ROWS) == set(COMMANDS)
+def test_the_page_names_every_command_once_and_no_other() -> None:
+    assert sorted(name for name, _ in FOUND) == sorted(COMMANDS)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -30,24 +34,23 @@ def test_the_page_names_the_arguments_of_every_command(command: str) -> None:
     assert written == real
 
 
-def test_the_page_names_every_setting_and_no_other() -> None:
-    def keys(model, prefix=""):
-        for field in model.model_fields.values():
-            inner = field.annotation
-            if isinstance(inner, type) and hasattr(inner, "model_fields"):
-                yield from keys(inner, f"{prefix}{field.alias}.")
-            else:
-                yield prefix + field.alias
-
-    section = PAGE[PAGE.index("### Settings") : PAGE.index("## Commands")]
-    rows = dict(re.findall(r"^\| `([a-zA-Z.]+)`( †)? \|", section, re.MULTILINE))
-    assert set(rows) == set(keys(Settings))
-    assert {key for key, mark in rows.items() if mark} == set(rights_of(Settings))
+def test_the_page_of_settings_is_made_from_the_models() -> None:
+    assert page() == SETTINGS.read_text(), "write it again: python -m tests.architecture.mirrors"
 
 
-def test_the_page_names_every_event() -> None:
-    for tag in TAGS.values():
-        assert f"`{tag}" in PAGE
+def test_every_setting_is_described_in_a_sentence() -> None:
+    for key, field in leaves():
+        assert re.fullmatch(r"[A-Z`].*\.", field.get("description", "")), key
+
+
+def test_the_page_names_every_event_once_with_its_data() -> None:
+    section = PAGE[PAGE.index("## Events") : PAGE.index("## Edits")]
+    written = re.findall(r"^\| `([a-z/-]+)` \| `\{([^`]*)\}`", section, re.MULTILINE)
+    fields = {
+        tag: [(to_camel(f.name), f.default is None) for f in dataclasses.fields(cls)] for cls, tag in TAGS.items()
+    }
+    sent = {tag: ", ".join(f"{n}?" if may else n for n, may in of) for tag, of in fields.items() if tag not in UNSENT}
+    assert sorted(written) == sorted(sent.items())
 
 
 def test_every_command_runs_something() -> None:

@@ -452,5 +452,5 @@ class RefactorPreview:
 def tools() -> Installation:
     """All that the suites need, installed."""
     installation = install()
-    install_client_tools(installation)
+    install_client_tools(installation.env)
     return installation

@@ -131,13 +131,25 @@ def run(command: list[str], *, cwd: Path, env: Mapping[str, str], timeout_s: flo
     return done.stdout
 
 
-def install_client_tools(installation: Installation) -> None:
+def client_env() -> Mapping[str, str]:
+    """The environment that the client's sources are built in, with a Node.js of its own first.
+
+    Raises:
+        MissingError: npm is missing.
+    """
+    if shutil.which("npm") is None:
+        raise MissingError("npm is missing: install Node.js 20 or newer with npm")
+    with _alone():
+        return node_env(_install_node() / "bin")
+
+
+def install_client_tools(env: Mapping[str, str]) -> None:
     """Install what the client's sources are built with, unless what is there matches the lock file."""
     lock, stamp = CLIENT / "package-lock.json", CLIENT / "node_modules" / ".installed-lock"
     with _alone():
         if stamp.exists() and stamp.read_bytes() == lock.read_bytes():
             return
-        run(["npm", "ci", "--no-audit", "--no-fund"], cwd=CLIENT, env=installation.env)
+        run(["npm", "ci", "--no-audit", "--no-fund"], cwd=CLIENT, env=env)
         stamp.write_bytes(lock.read_bytes())
 
 
@@ -161,12 +173,14 @@ def main() -> int:
         missing = missing_from_the_system()
         print(f"missing: {', '.join(missing)}" if missing else "all there")
         return 1 if missing else 0
+    elif options.check_client:
+        env = client_env()
+        install_client_tools(env)
+        return subprocess.run(["npm", "run", "check"], cwd=CLIENT, env=env, check=False).returncode
     else:
         installation = install()
-        install_client_tools(installation)
+        install_client_tools(installation.env)
         print(installation)
-        if options.check_client:
-            return subprocess.run(["npm", "run", "check"], cwd=CLIENT, env=installation.env, check=False).returncode
     return 0
 
 
