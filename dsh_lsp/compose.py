@@ -333,6 +333,7 @@ def open_session(
         context,
         settings.plugins,
         root=root,
+        folders=guarded.folders,
         trusted=settings.workspace_trusted,
         tool_order=options.tool_order,
     )

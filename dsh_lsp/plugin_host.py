@@ -26,7 +26,7 @@ from dsh_lsp.agent.prompt import Assembly, SystemPrompt
 from dsh_lsp.errors import ConfigError, DshError, error_chain
 from dsh_lsp.hooks import Emit
 from dsh_lsp.plugin import Context, Scope, check_plugin
-from dsh_lsp.plugin_source import Brought, Source, Stamp, bring_in, lies_in, locate, stamp_of
+from dsh_lsp.plugin_source import Brought, Source, Stamp, bring_in, lies_in, locate, places_of, stamp_of
 from dsh_lsp.settings import Problem, SettingsModel
 from dsh_lsp.tools.pipeline import Outcome
 from dsh_lsp.tools.registry import ToolRegistry
@@ -86,7 +86,7 @@ class _Slot:
     name: str
     source: Source | None = None
     tried: Stamp | None = None
-    watched: bool = False  # whether a changed file is brought in by itself
+    places: tuple[Path, ...] = ()  # of its file: as it is named, and where links lead
     scope: Scope | None = None
     failure: str | None = None
 
@@ -100,12 +100,14 @@ class PluginHost:
         entries: Sequence[PluginEntry],
         *,
         root: Path,
+        folders: Callable[[], Iterable[Path]] = tuple,
         trusted: bool = True,
         tool_order: tuple[str, ...] | None = None,
     ) -> None:
         self.reported: Emit[PluginReport] = Emit("plugins/reported")
         self._context = context
-        self._root = root
+        self._root, self._folders = root, folders
+        self._roots: tuple[Path, ...] = ()
         self._trusted = trusted
         self._tool_order = tool_order
         self._slots = [_Slot(entry, entry.use) for entry in entries]
@@ -139,8 +141,7 @@ class PluginHost:
         """Unload the plugins that lie in the workspace, and load none from there any more."""
         self._trusted = False
         for slot in self._slots:
-            inside = slot.source is not None and slot.source.file is not None and not slot.watched
-            if (scope := slot.scope) is not None and inside:
+            if (scope := slot.scope) is not None and self._is_inside(slot.places):
                 scope.retire()
                 slot.scope = None
                 self._failed(slot, "it lies in a workspace that is not trusted")
@@ -157,7 +158,7 @@ class PluginHost:
 
     async def refresh(self) -> PluginReport:
         """Bring in plugins whose files changed since they were last tried."""
-        watched = [slot for slot in self._slots if slot.watched]
+        watched = [slot for slot in self._slots if slot.places and not self._is_inside(slot.places)]
         if not watched:
             return PluginReport()
         async with self._lock:
@@ -209,8 +210,9 @@ class PluginHost:
     def _find(self, slot: _Slot, *, again: bool) -> Brought | str:
         """Bring in a plugin's code, or say why that cannot be. Blocks; notes what it looked at."""
         try:
+            self._roots = places_of(self._root)
             slot.source = source = locate(slot.entry.use, self._refuses)
-            slot.watched = source.file is not None and not lies_in(self._root, source.file)
+            slot.places = places_of(source.file) if source.file is not None else ()
             slot.tried = stamp_of(source.file)
             return bring_in(source, again=again)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the border to plugins: their code may raise anything
@@ -256,7 +258,11 @@ class PluginHost:
         log.warning("plugin %s: %s", slot.name, slot.failure)
 
     def _refuses(self, place: Path) -> bool:
-        return not self._trusted and lies_in(self._root, place)
+        return not self._trusted and self._is_inside(places_of(place))
+
+    def _is_inside(self, places: Iterable[Path]) -> bool:
+        """Whether a file lies in the workspace, by the folders that it has now."""
+        return lies_in((*self._roots, *self._folders()), places)
 
 
 def read_plugin_settings(plugin: Any, raw: dict[str, Any] | None) -> BaseModel | None:

@@ -16,7 +16,7 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.metadata import entry_points
@@ -137,10 +137,15 @@ def is_path(use: str) -> bool:
     return "/" in use or "\\" in use or use.endswith(".py")
 
 
-def lies_in(root: Path, file: Path) -> bool:
-    """Whether a file lies in a folder, by its own path or by where its links lead."""
-    real = Path(os.path.realpath(root))
-    return Path(os.path.realpath(file)).is_relative_to(real) or file.absolute().is_relative_to(root.absolute())
+def places_of(path: Path) -> tuple[Path, ...]:
+    """A path as it is named, and where links lead. Blocks."""
+    return path.absolute(), Path(os.path.realpath(path))
+
+
+def lies_in(folders: Iterable[Path], places: Iterable[Path]) -> bool:
+    """Whether a file, by any of its places, lies in one of the folders."""
+    known = tuple(folders)
+    return any(place.is_relative_to(folder) for place in places for folder in known)
 
 
 def _check_trust(places: list[Path], refuses: Callable[[Path], bool]) -> None:

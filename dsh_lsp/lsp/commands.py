@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.to_thread
 
 from dsh_lsp.abort import Cause
 from dsh_lsp.errors import SessionError, UsageError
@@ -207,10 +209,16 @@ def _too_late(message: str) -> SessionError:
 
 async def session_new(runtime: Runtime, args: SessionNew) -> JsonObject:
     """Begin a session."""
+    if args.root is not None and not await anyio.to_thread.run_sync(_is_folder, Path(args.root)):
+        raise SessionError(f"{args.root} is no folder: a root is the absolute path of one", code="NOT_A_FOLDER")
     live = runtime.sessions.new(root=args.root)
     if args.title is not None:
         live = await runtime.sessions.rename(live.id, args.title)
     return encode(live.summary.take())
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_absolute() and path.is_dir()
 
 
 async def session_open(runtime: Runtime, args: SessionOpen) -> JsonObject:

@@ -10,7 +10,7 @@ from dsh_lsp.errors import ToolError
 from dsh_lsp.lsp.arguments import ContextItem, LspRange
 from dsh_lsp.lsp.documents import Document, Documents, path_of
 from dsh_lsp.workspace.disk import read_file
-from dsh_lsp.workspace.paths import resolve, shown
+from dsh_lsp.workspace.paths import shown
 from dsh_lsp.workspace.rope import Rope
 
 MAX_EMBEDDED_BYTES = 32_000
@@ -65,7 +65,4 @@ def _name(uri: str, root: Path) -> str:
     path = path_of(uri)
     if path is None:
         return uri
-    try:
-        return shown(root, resolve(root, str(path)))
-    except ToolError:
-        return str(path)
+    return shown(root, path)

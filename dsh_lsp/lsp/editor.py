@@ -315,6 +315,11 @@ class Editor:
         if self.profile.code_lens_refresh:
             await self._try("workspace/codeLens/refresh", {})
 
+    async def refresh_document(self, uri: str) -> None:
+        """Let the client ask for a virtual document again."""
+        if self.profile.virtual_documents:
+            await self._try("workspace/textDocumentContent/refresh", {"uri": uri})
+
     def publish_diagnostics(self, uri: str, version: int | None, items: list[JsonObject]) -> None:
         """Show our own diagnostics of a document, and no others."""
         params: JsonObject = {"uri": uri, "diagnostics": items}

@@ -32,7 +32,7 @@ from dsh_lsp.wire import JsonObject
 from dsh_lsp.workspace.disk import read_file
 from dsh_lsp.workspace.edits import FileEdit, Snapshot
 from dsh_lsp.workspace.language import Diagnosis, Place, Relation, Spot, Symbol
-from dsh_lsp.workspace.paths import NOTHING, is_inside, resolve, shown
+from dsh_lsp.workspace.paths import NOTHING, Guarded, in_workspace, resolve, shown
 from dsh_lsp.workspace.port import Workspace
 from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Change, Span
@@ -49,8 +49,11 @@ R = TypeVar("R")
 class EditorLanguages:
     """The `LanguageServers` of one session in an editor."""
 
-    def __init__(self, workspace: Workspace, documents: Documents, editor: Editor) -> None:
+    def __init__(
+        self, workspace: Workspace, documents: Documents, editor: Editor, guarded: Guarded | None = None
+    ) -> None:
         self._workspace = workspace
+        self._guarded = guarded
         self._root = workspace.root
         self._documents = documents
         self._editor = editor
@@ -59,7 +62,7 @@ class EditorLanguages:
         self, path: str, approved: frozenset[EffectKind] = NOTHING, *, after_edit: bool = False
     ) -> Diagnosis | None:
         """The problems of a document."""
-        real = resolve(self._root, path, approved)
+        real = resolve(self._root, path, approved, self._guarded)
         document = self._documents.at(real)
         params: JsonObject = {"uri": document.uri if document is not None else uri_of(real)}
         if after_edit and document is not None:
@@ -160,7 +163,7 @@ class EditorLanguages:
         """A location as people read it; the text of what lies outside is shown only where that was allowed."""
         real = path_of(uri)
         document = None
-        if real is not None and (is_inside(self._root, real) or "outside" in approved):
+        if real is not None and (in_workspace(self._root, real, self._guarded) or "outside" in approved):
             if real not in texts:
                 texts[real] = self._documents.at(real) or await anyio.to_thread.run_sync(
                     _document_on_disk, real, self._documents.encoding

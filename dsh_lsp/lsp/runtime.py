@@ -37,16 +37,16 @@ class Runtime:
         self.documents = Documents(encoding, line_ends_apart=profile.dsh is None)
         self.editor = Editor(wire, profile)
         self._tasks = tasks
-        self._root = root_of(initialize)
         self.sessions = Sessions(
             settings=self._configuration.settings,
-            root=self._root,
+            root=root_of(initialize),
+            folders=folders_of(initialize.get("workspaceFolders")),
             documents=self.documents,
             editor=self.editor,
             wire=wire,
             tasks=tasks,
         )
-        self.virtual = VirtualDocuments(self.sessions, self.documents, self.editor)
+        self.virtual = VirtualDocuments(self.sessions, self.documents, self.editor, tasks)
 
     def start(self) -> None:
         """Tell the user what is wrong with their settings, and whether their server is too old for its client."""
@@ -112,6 +112,10 @@ class Runtime:
             for live in self.sessions.all():
                 self._tasks.start_soon(live.reviews.look_at_file, key)
 
+    def folders_changed(self, added: Any, removed: Any) -> None:
+        """Take that folders came into the user's window and left it."""
+        self.sessions.change_folders(folders_of(added), folders_of(removed))
+
     def code_actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
         """What can be decided and asked at a place of a document."""
         document = self.documents.get(params.text_document.uri)
@@ -144,9 +148,16 @@ class Runtime:
 
 def root_of(initialize: JsonObject) -> Path:
     """The folder that paths are relative to: the first workspace folder, else the root, else where we stand."""
-    folders = initialize.get("workspaceFolders") or []
-    for uri in [*(folder.get("uri") for folder in folders), initialize.get("rootUri")]:
-        if uri and (path := path_of(uri)) is not None:
-            return path
+    if folders := folders_of(initialize.get("workspaceFolders")):
+        return folders[0]
+    uri = initialize.get("rootUri")
+    if uri and (path := path_of(uri)) is not None:
+        return path
     root = initialize.get("rootPath")
     return Path(os.path.realpath(root or Path.cwd()))
+
+
+def folders_of(listed: Any) -> list[Path]:
+    """The folders of a list of LSP's workspace folders; those that are no files on this machine are left out."""
+    found = (path_of(folder["uri"]) for folder in listed or () if isinstance(folder.get("uri"), str))
+    return [path for path in found if path is not None]

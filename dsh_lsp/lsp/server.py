@@ -76,6 +76,7 @@ class Connection:
             types.TEXT_DOCUMENT_DID_CLOSE: self._did_close,
             types.WORKSPACE_DID_CHANGE_WATCHED_FILES: self._did_change_files,
             types.WORKSPACE_DID_CHANGE_CONFIGURATION: self._configuration_changed,
+            types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: self._folders_changed,
             types.WINDOW_WORK_DONE_PROGRESS_CANCEL: self._progress_cancel,
             types.TEXT_DOCUMENT_CODE_ACTION: self._code_action,
             types.TEXT_DOCUMENT_CODE_LENS: self._code_lens,
@@ -92,6 +93,10 @@ class Connection:
 
     def _configuration_changed(self, params: types.DidChangeConfigurationParams) -> None:
         self._live.configuration_changed(params.settings)
+
+    def _folders_changed(self, params: types.DidChangeWorkspaceFoldersParams) -> None:
+        added, removed = ([{"uri": one.uri} for one in some] for some in (params.event.added, params.event.removed))
+        self._live.folders_changed(added, removed)
 
     def _did_open(self, params: types.DidOpenTextDocumentParams) -> None:
         document = params.text_document
@@ -119,7 +124,7 @@ class Connection:
     async def _text_document_content(
         self, params: types.TextDocumentContentParams
     ) -> types.TextDocumentContentResult:
-        return types.TextDocumentContentResult(text=await self._live.virtual.text(params.uri))
+        return types.TextDocumentContentResult(text=await self._live.virtual.give(params.uri))
 
 
 def _change(change: types.TextDocumentContentChangeEvent) -> JsonObject:

@@ -7,7 +7,7 @@ a machine; what a list shows comes from the catalogue, but for live sessions, wh
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -30,7 +30,8 @@ from dsh_lsp.compose import (
     summarize,
 )
 from dsh_lsp.errors import SessionError, failure_of
-from dsh_lsp.events import LogEvent, TurnEnd
+from dsh_lsp.events import AssistantChunk, LogEvent, TurnEnd
+from dsh_lsp.hooks import Emit
 from dsh_lsp.llm.adapter import Llm
 from dsh_lsp.lsp.answers import Answers
 from dsh_lsp.lsp.approvals import ApprovalDesk
@@ -52,7 +53,7 @@ from dsh_lsp.session.log import SessionLog
 from dsh_lsp.session.store import session_lock
 from dsh_lsp.session.summary import Summary, SummaryFold
 from dsh_lsp.workspace.copies import Copies
-from dsh_lsp.workspace.paths import Guarded
+from dsh_lsp.workspace.paths import Guarded, is_inside
 
 log = logging.getLogger(__name__)
 
@@ -77,21 +78,24 @@ class LiveSession:
 
 
 class Sessions:
-    """The sessions of one client."""
+    """The sessions of one client; `changed` names a session in which something happened, or what waits in it did."""
 
     def __init__(
         self,
         *,
         settings: Settings,
         root: Path,
+        folders: Sequence[Path] = (),
         documents: Documents,
         editor: Editor,
         wire: Wire,
         tasks: TaskGroup,
     ) -> None:
+        self.changed: Emit[str] = Emit("session changed")
         self.catalog = Catalog(sessions_folder(settings), summarize)
         self._settings = settings
         self._root = root
+        self._folders = list(folders)
         self._documents = documents
         self._editor = editor
         self._wire = wire
@@ -109,6 +113,25 @@ class Sessions:
             live.session.configure(settings)
             live.reviews.saves = settings.edits.save
             live.feed.touch_status()
+
+    def change_folders(self, added: Sequence[Path], removed: Sequence[Path]) -> None:
+        """Take that folders came into the user's window and left it: for every session, and as the roots to come.
+
+        A session keeps its root, which its log names; with the last folder gone, that stays the one of new sessions.
+        """
+        self._folders = list(dict.fromkeys([*(one for one in self._folders if one not in removed), *added]))
+        if self._folders and self._root not in self._folders:
+            self._root = self._folders[0]
+        for live in self.all():
+            if not live.session.modes.trusted:
+                live.session.plugins.distrust()
+
+    def _tell_of_folders(self, root: Path) -> str | None:
+        """What a model should know of the folders beside its session's root."""
+        others = [str(folder) for folder in self._folders if not is_inside(root, folder)]
+        if not others:
+            return None
+        return "Further folders of the workspace, whose paths are absolute: " + ", ".join(others)
 
     # -- finding ---------------------------------------------------------------------------------------------
 
@@ -244,6 +267,7 @@ class Sessions:
 
         def ports_of(session_log: SessionLog, copies: Copies, guarded: Guarded) -> Ports:
             root = Path(session_log.header.cwd)
+            guarded.folders = lambda: self._folders
             reviews.append(
                 Reviews(
                     log=session_log,
@@ -258,7 +282,9 @@ class Sessions:
                 )
             )
             workspace = EditorWorkspace(root, self._documents, reviews[0], guarded)
-            return Ports(workspace=workspace, languages=EditorLanguages(workspace, self._documents, self._editor))
+            return Ports(
+                workspace=workspace, languages=EditorLanguages(workspace, self._documents, self._editor, guarded)
+            )
 
         session = open_session(
             self._settings,
@@ -269,6 +295,8 @@ class Sessions:
             ports_of=ports_of,
             stored=stored,
         )
+        root = Path(stored.log.header.cwd)
+        session.agent.context.register("workspace-folders", 40, lambda: self._tell_of_folders(root))
         live = self._connect(session, reviews[0])
         self._live[session.id] = self._current = live
         return live
@@ -305,10 +333,13 @@ class Sessions:
             session=session, reviews=reviews, approvals=approvals, questions=questions, feed=feed, summary=summary
         )
         session.log.appended.listen(lambda event: self._sum_up(live, event))
+        reviews.changed.listen(lambda _: self.changed(live.id))
         return live
 
     def _sum_up(self, live: LiveSession, event: LogEvent) -> None:
         live.summary.add(event)
+        if not isinstance(event.data, AssistantChunk):
+            self.changed(live.id)
         if isinstance(event.data, TurnEnd) and live.summary.changed:
             self._tasks.start_soon(self._keep, live)
 

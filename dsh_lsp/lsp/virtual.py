@@ -1,7 +1,8 @@
 """Virtual: documents that no file holds: a session's transcript, and a file as a waiting proposal would make it.
 
 Rules: a text is made when it is asked for and kept nowhere, but for a copy in the cache folder of an editor that can
-show files only; that copy is the user's alone.
+show files only; that copy is the user's alone. An editor that has read a text is told once when it has changed, and
+again when it has read it again: so nobody is told of what they do not show any more.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
 
+import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
 
 from dsh_lsp.decisions import ReviewFile
 from dsh_lsp.errors import SessionError, ToolError, UsageError
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from dsh_lsp.lsp.sessions import Sessions
 
 TRANSCRIPT = "transcript.md"
+PROPOSALS = f"{SCHEME}:/proposal/"
+REFRESH_S = 1.0  # changes of so long are told of together
 
 
 def transcript_uri(session: str) -> str:
@@ -42,10 +47,24 @@ def proposal_uri(proposal: str, path: str) -> str:
 class VirtualDocuments:
     """The virtual documents of one connection."""
 
-    def __init__(self, sessions: Sessions, documents: Documents, editor: Editor) -> None:
+    def __init__(self, sessions: Sessions, documents: Documents, editor: Editor, tasks: TaskGroup) -> None:
         self._sessions = sessions
         self._documents = documents
         self._editor = editor
+        self._tasks = tasks
+        self._given: set[str] = set()
+        self._changed: set[str] = set()
+        sessions.changed.listen(self._on_change)
+
+    async def give(self, uri: str) -> str:
+        """The text of a virtual document for the editor itself, which is told when there is another one.
+
+        Raises:
+            UsageError, SessionError: as `text`.
+        """
+        text = await self.text(uri)
+        self._given.add(uri)
+        return text
 
     async def text(self, uri: str) -> str:
         """The text of a virtual document as it is now.
@@ -77,6 +96,29 @@ class VirtualDocuments:
         if not await self._editor.show_document(uri_of(copy)):
             self._editor.tell(f"DSH: this editor shows no documents for a server; it is in {copy}")
         return text
+
+    def _on_change(self, session: str) -> None:
+        """Take that something has happened in a session, or to what waits in it."""
+        changed = {uri for uri in self._given if uri.startswith(PROPOSALS) or uri == transcript_uri(session)}
+        if changed and not self._changed:
+            self._tasks.start_soon(self._refresh)
+        self._changed |= changed
+
+    async def _refresh(self) -> None:
+        await anyio.sleep(REFRESH_S)
+        changed, self._changed = self._changed, set()
+        self._given -= changed
+        for uri in changed:
+            if not uri.startswith(PROPOSALS) or self._is_waiting(uri):  # else its text stays what it was
+                await self._editor.refresh_document(uri)
+
+    def _is_waiting(self, uri: str) -> bool:
+        proposal, _, path = uri.removeprefix(PROPOSALS).partition("/")
+        try:
+            self._waiting(unquote(proposal), unquote(path))
+        except SessionError:
+            return False
+        return True
 
     async def _proposed(self, proposal: str, path: str) -> str:
         """Apply what waits of a proposal to one of its files."""

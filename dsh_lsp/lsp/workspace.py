@@ -20,7 +20,7 @@ from dsh_lsp.workspace.changes import Prepared, prepare
 from dsh_lsp.workspace.disk import read_file, text_on_disk
 from dsh_lsp.workspace.edits import FileChange, FileEdit, HunkOutcome, Snapshot
 from dsh_lsp.workspace.pages import is_large, read_page
-from dsh_lsp.workspace.paths import NOTHING, Guarded, effects_of, is_inside, resolve, shown
+from dsh_lsp.workspace.paths import NOTHING, Guarded, effects_of, in_workspace, resolve, shown
 from dsh_lsp.workspace.port import Found, Listing, OpenDocument, Page, Query
 from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.search import ripgrep, search
@@ -53,7 +53,7 @@ class EditorWorkspace:
                 dirty=True,
                 unconfirmed=unconfirmed,
             )
-        real = resolve(self.root, path, approved)
+        real = resolve(self.root, path, approved, self._guarded)
         name = shown(self.root, real)
         document = self._documents.at(real)
         if document is None:
@@ -76,14 +76,14 @@ class EditorWorkspace:
 
     async def list_files(self, path: str, approved: frozenset[EffectKind] = NOTHING, *, limit: int) -> Listing:
         """List the files below a folder."""
-        folder = resolve(self.root, path, approved)
+        folder = resolve(self.root, path, approved, self._guarded)
         return await anyio.to_thread.run_sync(lambda: list_folder(self.root, folder, limit=limit))
 
     async def read_page(
         self, path: str, approved: frozenset[EffectKind] = NOTHING, *, first: int, limit: int
     ) -> Page | None:
         """Read some lines of a large file that no editor holds."""
-        real = resolve(self.root, path, approved)
+        real = resolve(self.root, path, approved, self._guarded)
         if self._documents.at(real) is not None or not await anyio.to_thread.run_sync(is_large, real):
             return None
         return await anyio.to_thread.run_sync(
@@ -92,7 +92,7 @@ class EditorWorkspace:
 
     async def search(self, query: Query, approved: frozenset[EffectKind] = NOTHING) -> Found:
         """Search the files below a folder, unsaved text included."""
-        folder = resolve(self.root, query.path, approved)
+        folder = resolve(self.root, query.path, approved, self._guarded)
         return await search(self._real_root, folder, query, self.open_documents(), program=ripgrep())
 
     def open_documents(self) -> list[OpenDocument]:
@@ -105,7 +105,7 @@ class EditorWorkspace:
                 line_ends_apart=self._documents.line_ends_apart,
             )
             for document in self._documents
-            if (real := path_of(document.uri)) is not None and is_inside(self.root, real)
+            if (real := path_of(document.uri)) is not None and in_workspace(self.root, real, self._guarded)
         ]
 
     async def propose(

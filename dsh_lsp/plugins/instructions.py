@@ -62,18 +62,16 @@ def apply(ctx: Context, _settings: Any) -> None:
 
 
 def touched(execution: Execution) -> list[str]:
-    """The files of the workspace that a call meant to read or edit, relative to its root."""
+    """The files of the workspace that a call meant to read or edit, relative to its root where they lie below it."""
     if execution.tool is None:
         return []
     try:
         effects = execution.tool.effects(validate(execution.tool, execution.arguments))
     except InvalidArgumentsError:
         return []
-    return [
-        effect.detail
-        for effect in effects
-        if effect.kind in ("read", "edit") and not PurePosixPath(effect.detail).is_absolute()
-    ]
+    outside = any(effect.kind == "outside" for effect in effects)
+    paths = [effect.detail for effect in effects if effect.kind in ("read", "edit")]
+    return [path for path in paths if not (outside and PurePosixPath(path).is_absolute())]
 
 
 def standing(log: SessionLog) -> dict[str, str]:

@@ -41,14 +41,14 @@ def prepare(
     Raises:
         ToolError: `OUTSIDE`, `RIGHTS`, `EXISTS`, `NOT_FOUND`, `NOT_A_FILE`, `TOO_LARGE`.
     """
-    real = resolve(root, change.path, approved)
+    real = resolve(root, change.path, approved, guarded)
     check_writable(root, real, approved, guarded)
     match change:
         case FileEdit(base=None) | FileRestore():
             _check_free(root, real, change.path, is_open)
         case FileRename(new_path=new_path):
             _check_plain(root, change.path, real)
-            target = resolve(root, new_path, approved)
+            target = resolve(root, new_path, approved, guarded)
             check_writable(root, target, approved, guarded)
             if not (target.exists() and target.samefile(real)):
                 _check_free(root, target, new_path, is_open)

@@ -1,6 +1,7 @@
 """Paths: what lies inside the workspace, and what a tool may touch only with the user's permission, or never.
 
-Rules: a path is judged by where it really leads, symbolic links followed.
+Rules: a path is judged by where it really leads, symbolic links followed. The workspace is the root, from which paths
+count, and the other folders of the user's window, whose paths are absolute.
 """
 
 from __future__ import annotations
@@ -48,19 +49,24 @@ def from_home(path: str) -> Path:
 
 
 def is_inside(root: Path, real: Path) -> bool:
-    """Whether a located path lies in the workspace."""
+    """Whether a located path lies in a folder."""
     real_root = Path(os.path.realpath(root))
     return real == real_root or real_root in real.parents
 
 
-def resolve(root: Path, path: str, approved: frozenset[EffectKind] = NOTHING) -> Path:
+def in_workspace(root: Path, real: Path, guarded: Guarded | None) -> bool:
+    """Whether a located path lies in the root or in another folder of the window."""
+    return is_inside(root, real) or (guarded is not None and any(is_inside(one, real) for one in guarded.folders()))
+
+
+def resolve(root: Path, path: str, approved: frozenset[EffectKind] = NOTHING, guarded: Guarded | None = None) -> Path:
     """Locate a path that a tool may touch.
 
     Raises:
-        ToolError: `OUTSIDE`, it does not lie below the root and the user has not allowed that.
+        ToolError: `OUTSIDE`, it does not lie in the workspace and the user has not allowed that.
     """
     real = locate(root, path)
-    if "outside" not in approved and not is_inside(root, real):
+    if "outside" not in approved and not in_workspace(root, real, guarded):
         raise ToolError(f"{path} lies outside the workspace {os.path.realpath(root)}", code="OUTSIDE")
     return real
 
@@ -84,8 +90,12 @@ def _plain(part: str) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class Guarded:
-    """Files beside those of every workspace: `never` are written by no tool, `rights` only with a permission."""
+    """What counts beside a root: `never` are written by no tool, `rights` only with a permission.
 
+    `folders` are those of the user's window, as they are now; they belong to the workspace, as the root does.
+    """
+
+    folders: Callable[[], Iterable[Path]] = field(default=tuple)
     never: list[Path] = field(default_factory=list)
     rights: Callable[[], Iterable[Path]] = field(default=tuple)
 
@@ -132,7 +142,7 @@ def effects_of(root: Path, path: str, kind: Literal["read", "edit"], guarded: Gu
         return []  # the tool itself says what is wrong
     name = shown(root, real)
     effects = [Effect(kind=kind, detail=name, grant_key=f"{kind}:{name}")]
-    if not is_inside(root, real):
+    if not in_workspace(root, real, guarded):
         effects.append(Effect(kind="outside", detail=f"{kind} {name}", grant_key=f"outside:{kind}:{name}"))
     if kind == "edit" and (gives_rights(real) or (guarded is not None and guarded.gives_rights(real))):
         effects.append(Effect(kind="rights", detail=name, grant_key=f"rights:{name}"))

@@ -271,6 +271,17 @@ async def test_a_plugin_in_a_workspace_folder_is_exchanged_by_command_alone(tmp_
         assert h.prompt.assemble(()).sections[-1].text == "Words 2."
 
 
+async def test_a_folder_that_comes_into_the_window_makes_a_plugin_in_it_one_of_the_workspace(tmp_path: Path) -> None:
+    file, seen, folders = write(tmp_path / "words.py", words(1)), [quiet], []
+    async with hosted([say("one")], str(file), folders=folders, provide=[(list, seen)]) as h:
+        folders.append(tmp_path)
+        await asyncio.to_thread(write, file, words(2))
+        await h.headless.ask("go")
+        assert h.systems() == ["You are a test.\n\nWords 1."]
+        h.plugins.distrust()
+        assert "not trusted" in h.plugins.report().failed[0].reason
+
+
 async def test_a_plugin_of_the_workspace_is_unloaded_when_trust_is_taken_back(tmp_path: Path) -> None:
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     inside.mkdir()

@@ -137,6 +137,34 @@ async def test_a_client_with_virtual_documents_reads_and_shows_them_under_their_
         assert [(shown.uri, shown.take_focus) for shown in editor.shown] == [(uri, False)]
 
 
+async def test_a_client_that_has_read_a_virtual_document_is_told_once_that_it_has_changed(project, model) -> None:
+    model.script(answer("It adds."), MEND, answer("Well."))
+    content = types.TextDocumentContentClientCapabilities()
+    capabilities = only(workspace=types.WorkspaceClientCapabilities(text_document_content=content))
+    async with fake_editor(project, model_url=model.url, capabilities=capabilities) as editor:
+
+        async def read(uri: str) -> str:
+            params = types.TextDocumentContentParams(uri)
+            return (await editor.client.workspace_text_document_content_async(params)).text
+
+        editor.open("calc.py")
+        session = (await editor.command("dsh.followup", {"text": "Why?", "wait": True}))["session"]
+        transcript = f"dsh:/session/{session}/transcript.md"
+        assert "I mend it." not in await read(transcript)
+        await editor.command("dsh.followup", {"text": "Go."})
+        await editor.until(lambda: editor.refreshed == [transcript])
+        opened = (await editor.event("review/opened"))["data"]
+        proposed = f"dsh:/proposal/{opened['proposal']}/calc.py"
+        assert await read(proposed) == MENDED
+        editor.type("calc.py", 0, 0, "# mine\n")
+        await editor.until(lambda: editor.refreshed == [transcript, proposed])
+        assert await read(proposed) == f"# mine\n{MENDED}"
+        assert "I mend it." in await read(transcript)
+        await editor.command("dsh.review.reject", {"hunks": "all"})
+        await editor.event("turn/end", 2)
+        await editor.until(lambda: editor.refreshed[2:] == [transcript])
+
+
 @pytest.mark.parametrize("shows", [True, False])
 async def test_a_client_without_them_is_shown_a_file_or_told_where_it_lies(project, model, tmp_path, shows) -> None:
     model.script(answer("It adds."))

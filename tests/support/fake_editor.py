@@ -62,6 +62,7 @@ class FakeEditor:
     applies: str = "honest"
     overtaken: int = 0
     saves: bool = False
+    folders: tuple[Path, ...] = ()  # of the window; none: it tells of a root alone
     decide_preview: Callable[[list[Any]], list[bool] | None] | None = None
     buffers: dict[str, Buffer] = field(default_factory=dict)
     events: list[dict[str, Any]] = field(default_factory=list)
@@ -71,6 +72,7 @@ class FakeEditor:
     diagnostics: dict[str, list[types.Diagnostic]] = field(default_factory=dict)
     shown: list[types.ShowDocumentParams] = field(default_factory=list)
     edits: list[types.ApplyWorkspaceEditParams] = field(default_factory=list)
+    refreshed: list[str] = field(default_factory=list)
     client: Any = None
     gone: bool = False  # the test has killed the server
     _news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -138,6 +140,12 @@ class FakeEditor:
         command = ast.literal_eval(action.command)  # lsprotocol takes a code action for a command
         return await self.command(command["command"], command["arguments"][0])
 
+    def change_folders(self, *, added: Sequence[Path] = (), removed: Sequence[Path] = ()) -> None:
+        """Let folders come into the window and leave it."""
+        event = types.WorkspaceFoldersChangeEvent([_folder(one) for one in added], [_folder(one) for one in removed])
+        params = types.DidChangeWorkspaceFoldersParams(event=event)
+        self.client.workspace_did_change_workspace_folders(params)
+
     def cancel_progress(self, token: str) -> None:
         self.client.window_work_done_progress_cancel(types.WorkDoneProgressCancelParams(token=token))
 
@@ -194,6 +202,7 @@ class FakeEditor:
                     process_id=os.getpid(),
                     capabilities=capabilities,
                     root_uri=self.root.as_uri(),
+                    workspace_folders=[_folder(folder) for folder in self.folders] or None,
                     initialization_options=options,
                     client_info=types.ClientInfo(name=name),
                 )
@@ -233,6 +242,11 @@ class FakeEditor:
         def show(params: types.ShowDocumentParams) -> types.ShowDocumentResult:
             self.shown.append(params)
             return types.ShowDocumentResult(success=True)
+
+        @client.feature("workspace/textDocumentContent/refresh")
+        def refresh(params: types.TextDocumentContentRefreshParams) -> None:
+            self.refreshed.append(params.uri)
+            self._news.set()
 
         @client.feature("textDocument/publishDiagnostics")
         def diagnostics(params: types.PublishDiagnosticsParams) -> None:
@@ -328,6 +342,10 @@ async def fake_editor(
         raise
     finally:
         await asyncio.wait_for(editor.client.stop(), WAIT_S)
+
+
+def _folder(path: Path) -> types.WorkspaceFolder:
+    return types.WorkspaceFolder(uri=path.as_uri(), name=path.name)
 
 
 def _plain(value: Any) -> Any:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dsh_lsp.errors import ConfigError
-from dsh_lsp.plugin_source import Source, bring_in, lies_in, locate
+from dsh_lsp.plugin_source import Source, bring_in, lies_in, locate, places_of
 from tests.unit.plugins.hosted import write
 
 PLUGIN = "name = 'p'\nversion = {}\ndef apply(ctx, settings): ...\n"
@@ -163,7 +163,7 @@ def test_no_code_of_a_folder_that_is_not_trusted_runs(folder: Path) -> None:
     write(pack / "mod.py", "raise AssertionError('it ran')")
     for use in ("sly", "sly.mod", str(pack / "mod.py")):
         with pytest.raises(ConfigError, match="not trusted") as caught:
-            locate(use, lambda place: lies_in(folder, place))
+            locate(use, lambda place: lies_in(places_of(folder), places_of(place)))
         assert caught.value.code == "UNTRUSTED"
 
 
@@ -173,6 +173,6 @@ def test_a_link_lies_where_it_is_and_where_it_leads(tmp_path: Path) -> None:
     outside.mkdir()
     (inside / "out.py").symlink_to(outside / "x.py")
     (outside / "in.py").symlink_to(inside / "x.py")
-    assert lies_in(inside, inside / "out.py")
-    assert lies_in(inside, outside / "in.py")
-    assert not lies_in(inside, outside / "x.py")
+    assert lies_in(places_of(inside), places_of(inside / "out.py"))
+    assert lies_in(places_of(inside), places_of(outside / "in.py"))
+    assert not lies_in(places_of(inside), places_of(outside / "x.py"))

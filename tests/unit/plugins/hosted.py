@@ -59,6 +59,7 @@ async def hosted(
     script: Iterable[ScriptedReply],
     *plugins: Any,
     root: Path = Path("/no/such/workspace"),
+    folders: Sequence[Path] = (),
     trusted: bool = True,
     provide: Sequence[tuple[type[Any], Any]] = (),
     **options: Any,
@@ -79,7 +80,7 @@ async def hosted(
         }
         for kind, service in services.items():
             context.provide(kind, service)
-        host = PluginHost(context, read_entries(*plugins), root=root, trusted=trusted)
+        host = PluginHost(context, read_entries(*plugins), root=root, folders=lambda: folders, trusted=trusted)
         await anyio.to_thread.run_sync(host.start)  # it imports, and the tests let nothing block the loop
         yield Hosted(h, context, prompt, host)
         await h.idle()

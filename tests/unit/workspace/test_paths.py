@@ -41,6 +41,19 @@ def test_a_folder_whose_name_begins_like_the_root_is_outside(root: Path) -> None
         resolve(root, f"{root}-other/a")
 
 
+def test_another_folder_of_the_window_belongs_to_the_workspace_under_its_own_path(root: Path, tmp_path: Path) -> None:
+    other = tmp_path / "outside"
+    (other / "away").symlink_to(tmp_path)
+    guarded = Guarded(folders=lambda: [other])
+    real = resolve(root, "../outside/a", guarded=guarded)
+    assert shown(root, real) == str(other / "a")
+    assert [effect.kind for effect in effects_of(root, str(other / "a"), "edit", guarded)] == ["edit"]
+    assert [effect.kind for effect in effects_of(root, str(other / ".envrc"), "edit", guarded)] == ["edit", "rights"]
+    with pytest.raises(ToolError) as error:
+        resolve(root, str(other / "away" / "a"), guarded=guarded)
+    assert error.value.code == "OUTSIDE"
+
+
 @pytest.mark.parametrize(
     "path",
     [".git/config", "sub/.git/hooks/x", ".vscode/settings.json", ".envrc", "sub/.nvim.lua", "x.code-workspace"],
