@@ -17,7 +17,11 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"dsh-lsp {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     serve = commands.add_parser("serve", help="talk LSP on standard input and output; an editor starts this")
-    serve.add_argument("--log-file", metavar="PATH", help="write the log here instead of standard error")
+    serve.add_argument(
+        "--log-file",
+        metavar="PATH",
+        help="write the log here alone (default: a file in your state directory, and standard error)",
+    )
     serve.add_argument("--stdio", action="store_true", help=argparse.SUPPRESS)  # VS Code's client adds it
     _describe_run(commands.add_parser("run", help="do what one prompt says in a directory, without an editor"))
     _describe_show(commands.add_parser("show", help="print a stored session as an editor or as the model sees it"))
@@ -136,6 +140,10 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _serve(log_file: str | None) -> int:
+    if sys.stdin is not None and sys.stdin.isatty():
+        sys.stderr.write(
+            "dsh-lsp serve talks LSP with an editor; for a terminal there is `dsh-lsp run`. Ctrl-D ends this.\n"
+        )
     from dsh_lsp.lsp.transport import claim_descriptors
 
     descriptors = claim_descriptors()  # before anything can print into the protocol

@@ -25,8 +25,8 @@ from dsh_lsp.llm.adapter import Adapter, Balances, Keyed, Lists
 from dsh_lsp.messages import CallConfig
 from dsh_lsp.providers import ModelSettings, build_models
 from dsh_lsp.screen import MAX_WIDTH, PIPE_WIDTH, harmless
-from dsh_lsp.settings import read_settings
-from dsh_lsp.wire import JsonObject, loads
+from dsh_lsp.session.store import state_directory
+from dsh_lsp.settings import read_settings, settings_in
 
 FAILED: Final = 1
 USAGE: Final = 2
@@ -98,12 +98,7 @@ def _read(path: Path | None, provider: str | None, model: str | None) -> tuple[S
     Raises:
         ConfigError: the file cannot be read.
     """
-    raw: JsonObject = {}
-    if path is not None:
-        try:
-            raw = loads(path.read_bytes())
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"the settings cannot be read: {error}", code="BAD_SETTING") from error
+    raw = settings_in(path) if path is not None else {}
     chosen = {key: value for key, value in (("provider", provider), ("name", model)) if value is not None}
     if chosen and isinstance(raw, dict):
         raw = {**raw, "model": {**raw.get("model", {}), **chosen}}
@@ -120,8 +115,8 @@ async def examine(settings: Settings, problems: list[str], environ: Mapping[str,
     yield _folder("sessions", sessions_folder(settings), "set sessions.directory to a folder that can be written")
     yield Finding(
         topic="log",
-        words="standard error of the server, which editors show as its log",
-        advice="`dsh-lsp serve --log-file PATH` writes it to a file, DSH_LOG_LEVEL=DEBUG says more",
+        words=f"a file for each server in {state_directory() / 'logs'}; editors show it, too",
+        advice="DSH_LOG_LEVEL=DEBUG in a server's environment says more",
     )
     async for finding in _model(settings.model, environ):
         yield finding
@@ -140,7 +135,7 @@ def _packages() -> Finding:
             topic="packages",
             words=f"missing: {', '.join(missing)}",
             state="wrong",
-            advice="pip install --upgrade dsh-lsp",
+            advice="install dsh-lsp again, with its dependencies",
         )
     return Finding(topic="packages", words=", ".join(found))
 

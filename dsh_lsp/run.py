@@ -46,11 +46,11 @@ from dsh_lsp.providers import build_models
 from dsh_lsp.questions import Lines, Questions
 from dsh_lsp.screen import Screen
 from dsh_lsp.session.log import SessionLog
-from dsh_lsp.settings import read_settings
+from dsh_lsp.settings import read_settings, settings_in
 from dsh_lsp.tools.cards import call_card
 from dsh_lsp.tools.registry import ToolRegistry
 from dsh_lsp.upkeep import RetryPlanned
-from dsh_lsp.wire import JsonObject, dump_bytes, encode, loads
+from dsh_lsp.wire import JsonObject, dump_bytes, encode
 from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.files import FileWorkspace
 from dsh_lsp.workspace.paths import Guarded
@@ -113,12 +113,7 @@ def choose_settings(options: RunOptions) -> Settings:
     Raises:
         ConfigError: one is wrong; the text names its key.
     """
-    raw: JsonObject = {}
-    if options.settings is not None:
-        try:
-            raw = loads(options.settings.read_bytes())
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"the settings cannot be read: {error}", code="BAD_SETTING") from error
+    raw = settings_in(options.settings) if options.settings is not None else {}
     chosen = {"provider": options.provider, "name": options.model}
     parts: dict[str, JsonObject] = {
         "model": {key: value for key, value in chosen.items() if value is not None},

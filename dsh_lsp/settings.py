@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from dsh_lsp.wire import JsonObject, json_copy, to_camel
+from dsh_lsp.errors import ConfigError
+from dsh_lsp.wire import JsonObject, json_copy, loads, to_camel
 
 _STRICTEST: Final = "strictest"
 
@@ -64,6 +66,19 @@ def rights_of(model: type[BaseModel], prefix: str = "") -> dict[str, Any]:
         elif isinstance(field.json_schema_extra, dict) and _STRICTEST in field.json_schema_extra:
             found[path] = field.json_schema_extra[_STRICTEST]
     return found
+
+
+def settings_in(path: Path) -> Any:
+    """What a file holds, as an editor would give it: one JSON value, not looked at yet.
+
+    Raises:
+        ConfigError: `BAD_SETTING`, there is no such file, or no JSON in it.
+    """
+    try:
+        return loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"the settings in {path} cannot be read: {reason}", code="BAD_SETTING") from error
 
 
 def read_settings(model: type[S], raw: Any) -> tuple[S, list[Problem]]:

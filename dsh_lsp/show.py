@@ -84,6 +84,8 @@ def find(session: str, folder: Path) -> Path:
     try:
         return catalog.path_of(catalog.find(session))
     except SessionError as error:
+        if session == "last":
+            raise SessionError(f"there is no session in {folder} yet", code=error.code) from error
         raise SessionError(f"{error} in {folder}; `dsh-lsp sessions` lists them", code=error.code) from error
 
 

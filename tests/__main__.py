@@ -1,6 +1,6 @@
-"""All checks: `python -m tests`; `--all` adds the long property runs and the editors that must be installed.
+"""The checks: `python -m tests` needs nothing but Python and git; `--all` adds what takes long or must be installed.
 
-Each check is one row of a table; all of them run, and the exit code is 1 if one failed.
+Each check is one row of a table; all of them run, what did not is named, and the exit code is 1 if one failed.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ CHECKS = (
     Check("flood", (*PYTEST, FLOOD)),  # alone, since it measures
     Check("lua", ("-m", "tests.lua"), needs="luacheck"),
     Check("neovim", (*PYTEST, *(f"tests/e2e/test_neovim{name}.py" for name in ("", "_page", "_session")))),
+    Check("packages", (*PYTEST, "--timeout", "900", "tests/e2e/test_packages.py"), long=True),
     Check("neovim client", (*PYTEST, "-n", "2", *NEOVIM_CLIENT), long=True),
     Check("neovim flood", (*PYTEST, "tests/e2e/test_neovim_flood.py"), long=True),  # alone, since it measures
     Check("emacs", (*PYTEST, "-n", "2", "--timeout", "180", *EMACS), long=True, needs="emacs"),

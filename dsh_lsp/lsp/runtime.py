@@ -51,7 +51,7 @@ class Runtime:
     def start(self) -> None:
         """Tell the user what is wrong with their settings, and whether their server is too old for its client."""
         if self.editor.profile.newer_protocol:
-            self.editor.warn("DSH: the editor's side is newer than the server; pip install --upgrade dsh-lsp")
+            self.editor.warn("DSH: the editor's side is newer than the server: update dsh-lsp")
         self._tell_of(self._configuration.problems)
         if self.editor.profile.configures:
             self._tasks.start_soon(self.editor.watch_configuration)

@@ -19,6 +19,7 @@ PAGES = sorted(
 LINK = re.compile(r"(?:\]\(|\bsrc(?:set)?=\")(?!https?:|mailto:)([^)\s\"]+)[)\"]")
 MAX_LINES = {"CONTRIBUTING.md": 80, "docs/architecture.md": 150}
 NO_COMMANDS = {"dsh.sublime", "dsh.client", "dsh.nvim"}  # a file, settings, an archive
+NO_POLICIES = {"__init__", "persona", "summary", "toolbox", "tracer"}
 
 
 def name_of(path: Path) -> str:
@@ -84,3 +85,10 @@ def test_pages_name_commands_that_exist(page: Path) -> None:
 def settings_of(page: Path) -> set[str]:
     """In VS Code a setting has the prefix of our commands."""
     return {"dsh.mode"} if "vscode" in name_of(page) else set()
+
+
+def test_the_page_of_tools_names_every_policy_and_no_other() -> None:
+    page = (ROOT / "docs" / "tools.md").read_text()
+    section = page[page.index("## The policies") : page.index("| mode | read")]
+    modules = {path.stem for path in (ROOT / "dsh_lsp" / "plugins").glob("*.py")}
+    assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == modules - NO_POLICIES

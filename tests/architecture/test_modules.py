@@ -11,6 +11,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 MODULES = sorted((ROOT / "dsh_lsp").rglob("*.py"))
 MAX_LINES = 400
+FOUND_BY_SCANNING = {
+    str(path.relative_to(ROOT / "dsh_lsp")) for path in MODULES if "plugins/tools" in path.as_posix()
+}
+CLIENTS = ROOT / "editor-clients"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -29,4 +33,14 @@ def test_the_picture_names_every_module_and_no_other() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text()
     named = set(re.findall(r"`([a-z_]+(?:/[a-z_]+)*\.py)`", page))
     real = {str(path.relative_to(ROOT / "dsh_lsp")) for path in MODULES if path.name != "__init__.py"}
-    assert named == {name for name in real if not name.startswith("plugins/")}
+    assert named - FOUND_BY_SCANNING == real - FOUND_BY_SCANNING
+
+
+@pytest.mark.parametrize(
+    ("folder", "prefix", "end"),
+    [(CLIENTS / "nvim" / "lua" / "dsh", "", ".lua"), (CLIENTS / "vscode" / "src", "src/", ".ts")],
+)
+def test_the_picture_names_every_module_of_a_client_and_no_other(folder: Path, prefix: str, end: str) -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    named = set(re.findall(rf"`{prefix}(\w+{re.escape(end)})`", page))
+    assert named == {path.name for path in folder.glob(f"*{end}")}

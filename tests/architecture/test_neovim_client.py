@@ -81,3 +81,13 @@ def test_a_module_says_what_it_is_and_has_one_job(path: Path) -> None:
 def test_the_picture_names_every_module_and_no_other() -> None:
     page = (FOLDER.parents[1] / "docs" / "architecture.md").read_text()
     assert set(re.findall(r"`(\w+\.lua)`", page)) == {path.name for path in LUA}
+
+
+def test_the_readmes_name_keys_that_exist() -> None:
+    defaults = set(re.findall(r"path = 'keys\.\w+', default = '([^']+)'", source("config")))
+    readme = (FOLDER.parents[1] / "README.md").read_text()
+    section = readme[readme.index("### Neovim") : readme.index("### Emacs")]
+    for text in (section, (FOLDER / "README.md").read_text()):
+        named = set(re.findall(r"`(g\w{2}|[\[\]]\w|<[\w-]+>)`", text))
+        assert named
+        assert named <= defaults | {"<Tab>", "<CR>"}

@@ -23,6 +23,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("dist")
 
 
+@pytest.fixture(scope="module")
+def wheel(folder: Path) -> Path:
+    return artefacts.make_wheel(folder)
+
+
+@pytest.fixture(scope="module")
+def sdist(folder: Path) -> Path:
+    return artefacts.make_sdist(folder)
+
+
 def run(*command: object, cwd: Path, timeout_s: float = RUN_S) -> str:
     """Run a program as a user who has nothing but a search path and a home."""
     keep = {
@@ -42,20 +52,26 @@ def run(*command: object, cwd: Path, timeout_s: float = RUN_S) -> str:
     return done.stdout
 
 
-@pytest.mark.timeout(INSTALL_S + 3 * RUN_S)
-@pytest.mark.parametrize("make", [artefacts.make_wheel, artefacts.make_sdist], ids=["wheel", "sdist"])
-def test_it_installs_in_an_empty_environment_and_runs(make, folder: Path, tmp_path: Path) -> None:
-    package = make(folder)
+@pytest.mark.parametrize("package", ["wheel", "sdist"])
+def test_it_installs_in_an_empty_environment_and_runs(package: str, request, tmp_path: Path) -> None:
     venv.create(tmp_path / "venv", with_pip=True)
     programs = tmp_path / "venv" / ("Scripts" if sys.platform == "win32" else "bin")
-    run(programs / "python", "-m", "pip", "install", "--quiet", package, cwd=tmp_path, timeout_s=INSTALL_S)
+    run(
+        programs / "python",
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        request.getfixturevalue(package),
+        cwd=tmp_path,
+        timeout_s=INSTALL_S,
+    )
     assert run(programs / "dsh-lsp", "--version", cwd=tmp_path) == f"dsh-lsp {__version__}\n"
     assert "says the edit landed" in run(programs / "dsh-lsp", "demo", "--fast", cwd=tmp_path)
 
 
-def test_the_sdist_holds_what_the_checks_and_clients_need(folder: Path) -> None:
-    package = artefacts.make_sdist(folder)
-    with tarfile.open(package) as tar:
+def test_the_sdist_holds_what_the_checks_and_clients_need(sdist: Path) -> None:
+    with tarfile.open(sdist) as tar:
         names = {name.partition("/")[2] for name in tar.getnames()}
     for wanted in ("dsh_lsp/__init__.py", "tests/__main__.py", "docs/protocol.md", "requirements.lock", "LICENSE"):
         assert wanted in names

@@ -224,7 +224,7 @@ async def test_a_client_of_a_later_version_is_served_and_its_user_told_what_to_u
     model.script(answer("Hello."))
     async with fake_editor(project, model_url=model.url, dsh={"version": 2}) as editor:
         await editor.command("dsh.followup", {"text": "Hi.", "wait": True})
-        assert [message for message in editor.messages if "pip install --upgrade dsh-lsp" in message]
+        assert [message for message in editor.messages if "update dsh-lsp" in message]
 
 
 async def test_an_edit_that_the_editor_refuses_waits_on_and_the_user_is_told_once(project, model) -> None:

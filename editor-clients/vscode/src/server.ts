@@ -80,7 +80,7 @@ export class ServerFinder {
       const missing =
         wheel === undefined ? 'this build of the extension brings no server' : 'no Python 3.11 or newer was found';
       void vscode.window.showErrorMessage(
-        `DSH: ${missing}. Install it yourself (pip install dsh-lsp) and select that interpreter, or set dsh.client.server.`,
+        `DSH: ${missing}. Install it yourself and select that interpreter, or set dsh.client.server.`,
       );
       return false;
     }

@@ -318,7 +318,7 @@ end
 function M.send(client, command, argument, callback)
   local known = vim.tbl_get(client.server_capabilities, 'executeCommandProvider', 'commands') or {}
   if not vim.list_contains(known, command) then
-    return callback({ message = ('the server does not know %s: pip install --upgrade dsh-lsp'):format(command) })
+    return callback({ message = ('the server does not know %s: update dsh-lsp'):format(command) })
   end
   argument = argument and next(argument) and argument or vim.empty_dict()
   unanswered[callback] = true

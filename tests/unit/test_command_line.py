@@ -1,0 +1,62 @@
+"""The command line: what it says of itself, and what it says to who got it wrong."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pty
+import select
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dsh_lsp.__main__ import build_parser, main
+
+COMMANDS = next(a for a in build_parser()._actions if isinstance(a, argparse._SubParsersAction)).choices
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_says_what_it_does(command: str) -> None:
+    for action in COMMANDS[command]._actions:
+        assert action.help, action.dest
+
+
+def test_whoever_asks_for_nothing_is_told_what_there_is(capsys) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main([])
+    assert exit_.value.code == 2
+    assert "COMMAND" in capsys.readouterr().err
+
+
+def test_the_last_of_no_sessions_is_told_as_that(tmp_path: Path, capsys) -> None:
+    assert main(["show", "last", "--sessions", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == f"dsh-lsp show: there is no session in {tmp_path} yet\n"
+
+
+@pytest.mark.parametrize("command", [["run", "Hi."], ["doctor"]], ids=["run", "doctor"])
+@pytest.mark.parametrize(("content", "reason"), [(None, "No such file"), ("{", "Expecting property name")])
+def test_settings_that_cannot_be_read_are_told_with_file_and_reason(
+    command: list[str], content: str | None, reason: str, tmp_path: Path, capsys
+) -> None:
+    path = tmp_path / "settings.json"
+    if content is not None:
+        path.write_text(content)
+    assert main([*command, "--settings", str(path)]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"dsh-lsp {command[0]}: the settings in {path} cannot be read: {reason}")
+
+
+def test_whoever_starts_the_server_at_a_terminal_is_told_what_it_is_for() -> None:
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "dsh_lsp", "serve"], stdin=theirs, stdout=subprocess.DEVNULL, stderr=theirs
+    ) as server:
+        os.close(theirs)
+        try:
+            assert select.select([ours], [], [], 30)[0]
+            assert b"talks LSP with an editor" in os.read(ours, 4096)
+        finally:
+            server.kill()
+            os.close(ours)
