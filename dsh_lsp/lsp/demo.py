@@ -144,7 +144,8 @@ async def _run_tests(project: Path) -> SuiteRun:
         stderr=asyncio.subprocess.STDOUT,
     )
     try:
-        output, _ = await asyncio.wait_for(process.communicate(), TEST_S)
+        async with asyncio.timeout(TEST_S):
+            output, _ = await process.communicate()
     except TimeoutError:
         raise DemoError(f"the project's tests did not end within {TEST_S:.0f} s") from None
     finally:

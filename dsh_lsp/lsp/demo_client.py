@@ -147,7 +147,8 @@ class DemoClient:
             DemoError: nothing came for a long time, or the server ended.
         """
         try:
-            item = await asyncio.wait_for(self._news.get(), NEWS_S)
+            async with asyncio.timeout(NEWS_S):  # `wait_for` of Python 3.11 may swallow a cancel
+                item = await self._news.get()
         except TimeoutError:
             raise DemoError(f"the server said nothing for {NEWS_S:.0f} s") from None
         if item is None:
@@ -169,7 +170,8 @@ class DemoClient:
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
         self._send({"id": number, "method": method, "params": params})
         try:
-            reply = await asyncio.wait_for(answer, timeout_s)
+            async with asyncio.timeout(timeout_s):
+                reply = await answer
         except TimeoutError:
             raise DemoError(f"no answer to {method} within {timeout_s:.0f} s") from None
         finally:
@@ -196,7 +198,8 @@ class DemoClient:
         finally:
             self._ended = True
             with suppress(TimeoutError):  # for its exit code
-                await asyncio.wait_for(self._process.wait(), 1)
+                async with asyncio.timeout(1):
+                    await self._process.wait()
             self._news.put_nowait(None)
             for answer in self._waiting.values():
                 if not answer.done():
@@ -240,7 +243,8 @@ class DemoClient:
             with suppress(DemoError):
                 await self.request("shutdown", timeout_s=GOODBYE_S)
                 self._notify("exit")
-                await asyncio.wait_for(self._process.wait(), END_S)
+                async with asyncio.timeout(END_S):
+                    await self._process.wait()
         except TimeoutError:
             pass
         finally:
