@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import anyio
@@ -16,24 +15,15 @@ from dsh_lsp.errors import ToolError
 from dsh_lsp.events import Ended, TurnEnd, TurnStart
 from dsh_lsp.lsp.landed import MAX_MARKS
 from dsh_lsp.workspace.text import Span
-from tests.support.review_bench import SOON_S, Bench, make_bench, run_virtually
+from tests.support.review_bench import SOON_S, Bench, play
 from tests.support.simulated_editor import Manners
 
 BEFORE = "one\ntwo\nthree\n"
 AFTER = BEFORE.replace("two", "2")
 EGLOT = Manners(name="eglot", tells="debounced", delay=0.5, stale="error")
-HONEST = Manners()
+PLAIN = Manners()
 LIAR = Manners(name="a liar", lies=1)
 USER = Cause(kind="user")
-
-Story = Callable[[Bench], Awaitable[None]]
-
-
-def play(root: Path, story: Story, manners: Manners = HONEST) -> None:
-    async def main(tasks) -> None:
-        await story(make_bench(root, tasks, manners))
-
-    run_virtually(main)
 
 
 @pytest.fixture
@@ -152,4 +142,4 @@ def test_the_places_of_edits_of_long_ago_are_not_followed_and_then_the_lines_bes
         with pytest.raises(ToolError, match="beside them, were changed"):
             landed.plan(first)
 
-    play(root, story)
+    play(root, story, PLAIN)

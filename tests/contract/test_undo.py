@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import anyio
@@ -14,7 +13,7 @@ from dsh_lsp.errors import SessionError
 from dsh_lsp.events import Ended, TurnEnd, TurnStart
 from dsh_lsp.workspace.edits import FileDelete, FileEdit, FileRename
 from dsh_lsp.workspace.rope import Rope
-from tests.support.review_bench import Bench, make_bench, run_virtually
+from tests.support.review_bench import Bench, make_bench, play, run_virtually
 from tests.support.simulated_editor import Manners
 
 BEFORE = "one\ntwo\nthree\nfour\nfive\n"
@@ -25,15 +24,6 @@ EDITORS = [
     Manners(name="eglot", tells="debounced", delay=0.5, stale="error"),
 ]
 ANY_EDITOR = pytest.mark.parametrize("manners", EDITORS, ids=lambda manners: manners.name)
-
-Story = Callable[[Bench], Awaitable[None]]
-
-
-def play(root: Path, story: Story, manners: Manners = EDITORS[0], **profile: object) -> None:
-    async def main(tasks) -> None:
-        await story(make_bench(root, tasks, manners, **profile))
-
-    run_virtually(main)
 
 
 @pytest.fixture

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
 
-from tests.support.review_bench import Bench, make_bench, run_virtually
+from tests.support.review_bench import Bench, play
 from tests.support.simulated_editor import Manners
 
 BEFORE = "one\r\ntwo 😀\r\nthree\r\n"
 AFTER = BEFORE.replace("two 😀", "2 😀").replace("three", "3")
 OURS = Manners(name="a client of ours", saves=True, reviews=True)
-
-Story = Callable[[Bench], Awaitable[None]]
-
-
-def play(root: Path, story: Story, manners: Manners = OURS) -> None:
-    async def main(tasks) -> None:
-        await story(make_bench(root, tasks, manners))
-
-    run_virtually(main)
 
 
 @pytest.fixture
@@ -87,7 +77,7 @@ def test_what_changed_on_disk_meanwhile_is_kept_and_lines_of_our_own_that_change
         assert [o.outcome for p in (proposed, other) for o in p.outcomes or ()] == ["landed", "conflict"]
         assert (root / "a.txt").read_text() == "zero\none\n2 😀\n3\n"
 
-    play(root, story)
+    play(root, story, OURS)
 
 
 def test_a_file_that_is_gone_is_not_made_anew(root) -> None:
@@ -101,7 +91,7 @@ def test_a_file_that_is_gone_is_not_made_anew(root) -> None:
         assert [outcome.outcome for outcome in proposed.outcomes] == ["notLanded"]
         assert not (root / "a.txt").exists()
 
-    play(root, story)
+    play(root, story, OURS)
 
 
 def test_a_refusal_leaves_it_waiting_and_its_user_is_told(root) -> None:

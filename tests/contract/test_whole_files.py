@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import anyio
@@ -13,22 +12,13 @@ from dsh_lsp.errors import ToolError
 from dsh_lsp.workspace.edits import FileDelete, FileEdit, FileRename
 from dsh_lsp.workspace.report import describe_outcomes
 from dsh_lsp.workspace.rope import Rope
-from tests.support.review_bench import Bench, make_bench, run_virtually
+from tests.support.review_bench import Bench, play
 from tests.support.simulated_editor import Manners
 
 TEXT = "one\ntwo\n"
 ABLE = frozenset({"rename", "delete"})
 HONEST = Manners(name="an honest one", saves=True)
 IGNORES = Manners(name="one that ignores file operations", operations="ignores")
-
-Story = Callable[[Bench], Awaitable[None]]
-
-
-def play(root: Path, story: Story, manners: Manners = HONEST, **profile: object) -> None:
-    async def main(tasks) -> None:
-        await story(make_bench(root, tasks, manners, **profile))
-
-    run_virtually(main)
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from dsh_lsp.workspace.rope import Rope
 from tests.support.simulated_editor import Manners, SimulatedEditor, VirtualLoop
 
 T = TypeVar("T")
+HONEST = Manners(name="an honest one", saves=True)
 SOON_S = 2.0  # virtual; by then an honest editor has done what it was asked
 
 
@@ -98,6 +99,9 @@ class Bench:
         return [hunk.outcome for decision in decisions for hunk in decision.hunks]
 
 
+Story = Callable[[Bench], Awaitable[None]]
+
+
 class Proposed:
     """A proposal under way."""
 
@@ -145,3 +149,12 @@ def run_virtually(main: Callable[[TaskGroup], Awaitable[T]]) -> T:
 
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(run())
+
+
+def play(root: Path, story: Story, manners: Manners = HONEST, **profile: Any) -> None:
+    """Play a story on a bench of its own."""
+
+    async def main(tasks: TaskGroup) -> None:
+        await story(make_bench(root, tasks, manners, **profile))
+
+    run_virtually(main)
