@@ -5,7 +5,7 @@ session may lie where locks are emulated or missing. It holds who has it, as JSO
 process ends, however that ends.
 
 Rules: a lock file is never removed, or two processes could lock two files of one name; where the system has no
-locks, a file that is there or not takes their place, and one whose process is gone does not count.
+locks, numbered files take their place, and one whose process is gone does not count.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import sys
 import time
 import weakref
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
+from itertools import count
 from pathlib import Path
 
 import anyio
@@ -42,6 +42,9 @@ _UNSUPPORTED = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, err
 _BUSY = {errno.EACCES, errno.EAGAIN, errno.EDEADLK}
 _LOCKED_BYTE = 2**30  # Windows locks bytes against reading, too: one far behind the JSON
 _CLOCK_SLACK_MS = 2_000
+FREE = "null"  # what a file says that nobody has
+_WRITTEN_S = 5.0  # a file that says nothing for longer was left by a process that died while it wrote
+_drafts = count()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,10 +128,6 @@ class SessionLock:
         name = hashlib.sha256(os.fsencode(os.path.realpath(self._session))).hexdigest()[:32]
         return self._folder / f"{name}.lock"
 
-    @cached_property
-    def _plain(self) -> Path:
-        return self._path.with_suffix(".held")
-
     # -- one look --------------------------------------------------------------------------------------------
 
     def _try(self) -> bool:
@@ -163,29 +162,45 @@ class SessionLock:
         return True
 
     def _try_plain(self) -> bool:
-        """Take the session by a file that is there; one that a dead process left is moved out of the way."""
-        mine = dump_bytes(encode(self._me))
-        try:
-            descriptor = os.open(self._plain, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            left = _holder_in(self._plain)
-            if left is not None and not _is_gone(left):
-                return False
-            aside = self._plain.with_suffix(f".gone-{os.getpid()}")
-            with suppress(OSError):  # somebody else was faster
-                self._plain.rename(aside)
-                if _holder_in(aside) != left:  # and took it: it is theirs
-                    os.link(aside, self._plain)
-                aside.unlink()
-            return False  # the next look takes it
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(mine)
-        self._free = weakref.finalize(self, partial(_remove, self._plain, self._me))
+        """Take the session by a numbered file: the highest number has it, and only one process can make the next.
+
+        The highest is never removed, so that a process which looked long ago cannot make a number that was used; one
+        that did so for a lower number sees the higher one and takes its own back.
+        """
+        last, holder = self._last_plain()
+        if last and not (holder is FREE or (isinstance(holder, Holder) and _is_gone(holder))):
+            return False
+        mine = self._plain(last + 1)
+        if not _made_whole(mine, dump_bytes(encode(self._me))):
+            return False  # somebody else was faster
+        numbers = self._numbers()
+        if numbers[-1] != last + 1:
+            mine.unlink(missing_ok=True)
+            return False
+        for number in numbers[:-1]:
+            self._plain(number).unlink(missing_ok=True)
+        self._free = weakref.finalize(self, partial(_let_go, mine, self._me))
         return True
 
+    def _plain(self, number: int) -> Path:
+        return self._path.with_suffix(f".{number}.held")
+
+    def _numbers(self) -> list[int]:
+        """The numbers of the files that there are, in order."""
+        names = (path.name.split(".") for path in self._folder.glob(f"{self._path.stem}.*.held"))
+        return sorted(int(parts[1]) for parts in names if parts[1].isdecimal())
+
+    def _last_plain(self) -> tuple[int, Holder | str | None]:
+        numbers = self._numbers()
+        return (numbers[-1], _holder_or_free(self._plain(numbers[-1]))) if numbers else (0, FREE)
+
     def _refusal(self) -> SessionError:
-        holder = _holder_in(self._plain) or _holder_in(self._path)
-        who = holder or "a process that does not say who it is"
+        _, plain = self._last_plain()
+        who = (
+            (plain if isinstance(plain, Holder) else None)
+            or _holder_in(self._path)
+            or "a process that does not say who it is"
+        )
         return SessionError(
             f"session {self._session.stem} is open in another window, by {who}; close it there",
             code="SESSION_LOCKED",
@@ -204,9 +219,39 @@ def _holder_in(path: Path) -> Holder | None:
         return None
 
 
-def _remove(path: Path, holder: Holder) -> None:
+def _holder_or_free(path: Path) -> Holder | str | None:
+    """Who a numbered file names, that it is free, or None where it says neither and was not written long ago."""
+    try:
+        data = path.read_bytes()
+        if data == FREE.encode() or time.time() - path.stat().st_mtime > _WRITTEN_S:
+            return _holder_in(path) or FREE
+    except FileNotFoundError:
+        return None  # the next look finds the one that took its place
+    return _holder_in(path)
+
+
+def _made_whole(path: Path, data: bytes) -> bool:
+    """Make a file that must not exist, with all its content at once where the file system can; False if it exists."""
+    draft = path.with_suffix(f".{os.getpid()}-{next(_drafts)}")
+    try:
+        draft.write_bytes(data)
+        os.link(draft, path)
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without links
+        try:
+            with path.open("xb") as file:
+                file.write(data)
+        except FileExistsError:
+            return False
+    finally:
+        draft.unlink(missing_ok=True)
+    return True
+
+
+def _let_go(path: Path, holder: Holder) -> None:
     if _holder_in(path) == holder:
-        path.unlink(missing_ok=True)
+        path.write_bytes(FREE.encode())
 
 
 def _is_gone(holder: Holder) -> bool:
