@@ -44,7 +44,7 @@ from dsh_lsp.lsp.review import Reviews
 from dsh_lsp.lsp.workspace import EditorWorkspace
 from dsh_lsp.notes import SessionTitle
 from dsh_lsp.plugin_host import PluginReport
-from dsh_lsp.providers import build_models
+from dsh_lsp.providers import ModelSettings, build_models
 from dsh_lsp.session.catalog import Catalog
 from dsh_lsp.session.export import to_jsonl, to_markdown
 from dsh_lsp.session.fork import fork_events
@@ -92,7 +92,6 @@ class Sessions:
         tasks: TaskGroup,
     ) -> None:
         self.changed: Emit[str] = Emit("session changed")
-        self.catalog = Catalog(sessions_folder(settings), summarize)
         self._settings = settings
         self._root = root
         self._folders = list(folders)
@@ -101,7 +100,8 @@ class Sessions:
         self._wire = wire
         self._tasks = tasks
         self._hooks = AgentHooks()
-        self._llm: Llm | None = None
+        self._llm: Llm | None = None  # of sessions to come, by the settings that stand beside it
+        self._llm_settings: ModelSettings | None = None
         self._live: dict[str, LiveSession] = {}
         self._current: LiveSession | None = None
         self._opening = anyio.Lock()
@@ -154,7 +154,7 @@ class Sessions:
 
     async def list(self, *, root: str | None, limit: int | None) -> list[Summary]:
         """The sessions, newest first; live ones as they are now."""
-        stored = await anyio.to_thread.run_sync(lambda: self.catalog.list(root=root))
+        stored = await anyio.to_thread.run_sync(lambda: self._catalog().list(root=root))
         now = {live.id: live.summary.take() for live in self.all()}
         found = [now.get(summary.session, summary) for summary in stored]
         return sorted(found, key=lambda summary: summary.updated_at, reverse=True)[:limit]
@@ -174,7 +174,7 @@ class Sessions:
         async with self._opening:
             live = self._live.get(session)
             if live is None:
-                path = await anyio.to_thread.run_sync(self.catalog.path_of, session)
+                path = await anyio.to_thread.run_sync(self._catalog().path_of, session)
                 return self._start(await resume_log(path))
         self._current = live
         return live
@@ -209,12 +209,13 @@ class Sessions:
             SessionError: `UNKNOWN_SESSION`, `SESSION_LOCKED`, `LOG_NOT_WRITABLE`.
         """
         live = self._live.get(session)
+        catalog = self._catalog(live)
         if live is not None:
             await self._close(live)
-        lock = session_lock(await anyio.to_thread.run_sync(self.catalog.path_of, session))
+        lock = session_lock(await anyio.to_thread.run_sync(catalog.path_of, session))
         await lock.take()
         try:
-            await anyio.to_thread.run_sync(self.catalog.delete, session)
+            await anyio.to_thread.run_sync(catalog.delete, session)
         finally:
             lock.release()
 
@@ -227,7 +228,7 @@ class Sessions:
         live = self._live.get(session)
         if live is not None:
             return _exported(live.session.log, form)
-        path = await anyio.to_thread.run_sync(self.catalog.path_of, session)
+        path = await anyio.to_thread.run_sync(self._catalog().path_of, session)
         loaded = await anyio.to_thread.run_sync(load_session, path)
         return _exported(loaded.log, form)
 
@@ -250,6 +251,7 @@ class Sessions:
         await self._keep(live)
         await live.session.close()
         self._live.pop(live.id, None)
+        await self._leave(live.session.llm)
         if self._current is live:
             self._current = None
 
@@ -257,7 +259,12 @@ class Sessions:
         """Put a session on disk, then its summary, which must not be older; one that was never used has neither."""
         await live.session.store.settle()
         if live.session.store.path.exists():
-            await anyio.to_thread.run_sync(self.catalog.keep, live.summary.take())
+            await anyio.to_thread.run_sync(self._catalog(live).keep, live.summary.take())
+
+    def _catalog(self, live: LiveSession | None = None) -> Catalog:
+        """The folder of a live session, which stays where it began; else the one of the settings."""
+        folder = live.session.store.path.parent if live is not None else sessions_folder(self._settings)
+        return Catalog(folder, summarize)
 
     # -- building --------------------------------------------------------------------------------------------
 
@@ -348,11 +355,21 @@ class Sessions:
             self._editor.warn(f"DSH: {failure}")
 
     def _models(self) -> Llm:
-        if self._llm is None:
-            self._llm = build_models(self._settings.model)
-            self._llm.adapter(self._settings.model.provider)  # what is wrong with the settings is told now
-            self._tasks.start_soon(self._llm.warm, self._settings.model.provider)
+        """What sessions that begin now ask; those that live go on with what they have."""
+        settings = self._settings.model
+        if self._llm is None or settings != self._llm_settings:
+            llm = build_models(settings)
+            llm.adapter(settings.provider)  # what is wrong with the settings is told now
+            before, self._llm, self._llm_settings = self._llm, llm, settings
+            if before is not None:
+                self._tasks.start_soon(self._leave, before)
+            self._tasks.start_soon(llm.warm, settings.provider)
         return self._llm
+
+    async def _leave(self, llm: Llm) -> None:
+        """Close the connections of a model that no session asks any more."""
+        if llm is not self._llm and all(live.session.llm is not llm for live in self.all()):
+            await llm.aclose()
 
 
 def _exported(session_log: SessionLog, form: Literal["markdown", "jsonl"]) -> str:
