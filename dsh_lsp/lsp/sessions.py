@@ -7,7 +7,7 @@ a machine; what a list shows comes from the catalogue, but for live sessions, wh
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -38,6 +38,7 @@ from dsh_lsp.lsp.approvals import ApprovalDesk
 from dsh_lsp.lsp.documents import Documents
 from dsh_lsp.lsp.editor import Editor
 from dsh_lsp.lsp.feed import Feed, Wire
+from dsh_lsp.lsp.folders import WindowFolders
 from dsh_lsp.lsp.language import EditorLanguages
 from dsh_lsp.lsp.questions import QuestionDesk
 from dsh_lsp.lsp.review import Reviews
@@ -53,7 +54,7 @@ from dsh_lsp.session.log import SessionLog
 from dsh_lsp.session.store import session_lock
 from dsh_lsp.session.summary import Summary, SummaryFold
 from dsh_lsp.workspace.copies import Copies
-from dsh_lsp.workspace.paths import Guarded, is_inside
+from dsh_lsp.workspace.paths import Guarded
 
 log = logging.getLogger(__name__)
 
@@ -84,8 +85,7 @@ class Sessions:
         self,
         *,
         settings: Settings,
-        root: Path,
-        folders: Sequence[Path] = (),
+        folders: WindowFolders,
         documents: Documents,
         editor: Editor,
         wire: Wire,
@@ -93,8 +93,7 @@ class Sessions:
     ) -> None:
         self.changed: Emit[str] = Emit("session changed")
         self._settings = settings
-        self._root = root
-        self._folders = list(folders)
+        self._folders = folders
         self._documents = documents
         self._editor = editor
         self._wire = wire
@@ -114,24 +113,11 @@ class Sessions:
             live.reviews.saves = settings.edits.save
             live.feed.touch_status()
 
-    def change_folders(self, added: Sequence[Path], removed: Sequence[Path]) -> None:
-        """Take that folders came into the user's window and left it: for every session, and as the roots to come.
-
-        A session keeps its root, which its log names; with the last folder gone, that stays the one of new sessions.
-        """
-        self._folders = list(dict.fromkeys([*(one for one in self._folders if one not in removed), *added]))
-        if self._folders and self._root not in self._folders:
-            self._root = self._folders[0]
+    def folders_changed(self) -> None:
+        """Take that other places lie in the workspace now; a session keeps its root, which its log names."""
         for live in self.all():
             if not live.session.modes.trusted:
                 live.session.plugins.distrust()
-
-    def _tell_of_folders(self, root: Path) -> str | None:
-        """What a model should know of the folders beside its session's root."""
-        others = [str(folder) for folder in self._folders if not is_inside(root, folder)]
-        if not others:
-            return None
-        return "Further folders of the workspace, whose paths are absolute: " + ", ".join(others)
 
     # -- finding ---------------------------------------------------------------------------------------------
 
@@ -163,7 +149,7 @@ class Sessions:
 
     def new(self, *, root: str | None = None) -> LiveSession:
         """Begin a session and make it the current one."""
-        return self._start(new_log(self._settings, Path(root) if root else self._root))
+        return self._start(new_log(self._settings, Path(root) if root else self._folders.root))
 
     async def open(self, session: str) -> LiveSession:
         """Make a session the current one, from its file if it is not live.
@@ -274,7 +260,7 @@ class Sessions:
 
         def ports_of(session_log: SessionLog, copies: Copies, guarded: Guarded) -> Ports:
             root = Path(session_log.header.cwd)
-            guarded.folders = lambda: self._folders
+            guarded.folders = self._folders
             reviews.append(
                 Reviews(
                     log=session_log,
@@ -303,7 +289,7 @@ class Sessions:
             stored=stored,
         )
         root = Path(stored.log.header.cwd)
-        session.agent.context.register("workspace-folders", 40, lambda: self._tell_of_folders(root))
+        session.agent.context.register("workspace-folders", 40, lambda: self._folders.beside(root))
         live = self._connect(session, reviews[0])
         self._live[session.id] = self._current = live
         return live

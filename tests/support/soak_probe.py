@@ -39,8 +39,8 @@ class Probe(Tool[Nothing]):
 
     async def execute(self, _args: Nothing, _execution: Execution) -> ToolOutput:
         """Count what is left after a collection."""
-        for forget in typing._cleanups:  # type: ignore[attr-defined]  # noqa: SLF001 - it keeps the last 128 classes
-            forget()
+        for forget in typing._cleanups:  # type: ignore[attr-defined]
+            forget()  # the last 128 classes that were looked up, those of plugins loaded before among them
         gc.collect()
         return ToolOutput(text=json.dumps(_held()))
 
