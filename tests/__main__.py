@@ -22,7 +22,7 @@ NEOVIM_CLIENT = tuple(
     for name in ("chat", "decisions", "edits", "install", "language", "life", "review", "terminal")
 )
 EMACS = ("tests/e2e/test_eglot.py", "tests/e2e/test_lsp_mode.py")
-FLOOD = "tests/protocol/test_host_flood.py"
+FLOOD, SOAK = "tests/protocol/test_host_flood.py", "tests/protocol/test_soak.py"
 VSCODE = tuple(f"tests/e2e/test_vscode_{name}.py" for name in ("chat", "review", "life", "setup"))
 
 
@@ -43,8 +43,9 @@ CHECKS = (
     Check("types", ("-m", "mypy")),
     Check("floors", ("-c", "from importlinter.cli import lint_imports_command; lint_imports_command()")),
     Check("unit", (*PYTEST, "-n", "2", "tests/unit", "tests/contract", "tests/architecture")),
-    Check("protocol", (*PYTEST, "-n", "4", "tests/protocol", "--ignore", FLOOD)),
+    Check("protocol", (*PYTEST, "-n", "4", "tests/protocol", "--ignore", FLOOD, "--ignore", SOAK)),
     Check("flood", (*PYTEST, FLOOD)),  # alone, since it measures
+    Check("soak", (*PYTEST, "-s", SOAK), long=True),
     Check("lua", ("-m", "tests.lua"), needs="luacheck"),
     Check("neovim", (*PYTEST, *(f"tests/e2e/test_neovim{name}.py" for name in ("", "_page", "_session")))),
     Check("packages", (*PYTEST, "--timeout", "900", "tests/e2e/test_packages.py"), long=True),

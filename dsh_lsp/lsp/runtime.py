@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Awaitable, Iterable
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,10 @@ from dsh_lsp.lsp.arguments import Say, read_arguments
 from dsh_lsp.lsp.commands import RUN, USER
 from dsh_lsp.lsp.configuration import SECTION, Configuration
 from dsh_lsp.lsp.context import with_context
-from dsh_lsp.lsp.documents import Documents, Encoding, identity, path_of
+from dsh_lsp.lsp.documents import Documents, Encoding, identity
 from dsh_lsp.lsp.editor import ClientProfile, Editor
 from dsh_lsp.lsp.feed import Wire
+from dsh_lsp.lsp.folders import WindowFolders
 from dsh_lsp.lsp.sessions import LiveSession, Sessions
 from dsh_lsp.lsp.virtual import VirtualDocuments
 from dsh_lsp.messages import UserMessage
@@ -37,10 +37,10 @@ class Runtime:
         self.documents = Documents(encoding, line_ends_apart=profile.dsh is None)
         self.editor = Editor(wire, profile)
         self._tasks = tasks
+        self._folders = WindowFolders(initialize)
         self.sessions = Sessions(
             settings=self._configuration.settings,
-            root=root_of(initialize),
-            folders=folders_of(initialize.get("workspaceFolders")),
+            folders=self._folders,
             documents=self.documents,
             editor=self.editor,
             wire=wire,
@@ -114,7 +114,8 @@ class Runtime:
 
     def folders_changed(self, added: Any, removed: Any) -> None:
         """Take that folders came into the user's window and left it."""
-        self.sessions.change_folders(folders_of(added), folders_of(removed))
+        self._folders.change(added, removed)
+        self.sessions.folders_changed()
 
     def code_actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
         """What can be decided and asked at a place of a document."""
@@ -144,20 +145,3 @@ class Runtime:
             for live in self.sessions.all()
             for lens in actions.code_lenses(document, live.reviews, session=live.id)
         ]
-
-
-def root_of(initialize: JsonObject) -> Path:
-    """The folder that paths are relative to: the first workspace folder, else the root, else where we stand."""
-    if folders := folders_of(initialize.get("workspaceFolders")):
-        return folders[0]
-    uri = initialize.get("rootUri")
-    if uri and (path := path_of(uri)) is not None:
-        return path
-    root = initialize.get("rootPath")
-    return Path(os.path.realpath(root or Path.cwd()))
-
-
-def folders_of(listed: Any) -> list[Path]:
-    """The folders of a list of LSP's workspace folders; those that are no files on this machine are left out."""
-    found = (path_of(folder["uri"]) for folder in listed or () if isinstance(folder.get("uri"), str))
-    return [path for path in found if path is not None]

@@ -7,7 +7,7 @@ a machine; what a list shows comes from the catalogue, but for live sessions, wh
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -38,13 +38,14 @@ from dsh_lsp.lsp.approvals import ApprovalDesk
 from dsh_lsp.lsp.documents import Documents
 from dsh_lsp.lsp.editor import Editor
 from dsh_lsp.lsp.feed import Feed, Wire
+from dsh_lsp.lsp.folders import WindowFolders
 from dsh_lsp.lsp.language import EditorLanguages
 from dsh_lsp.lsp.questions import QuestionDesk
 from dsh_lsp.lsp.review import Reviews
 from dsh_lsp.lsp.workspace import EditorWorkspace
 from dsh_lsp.notes import SessionTitle
 from dsh_lsp.plugin_host import PluginReport
-from dsh_lsp.providers import build_models
+from dsh_lsp.providers import ModelSettings, build_models
 from dsh_lsp.session.catalog import Catalog
 from dsh_lsp.session.export import to_jsonl, to_markdown
 from dsh_lsp.session.fork import fork_events
@@ -53,7 +54,7 @@ from dsh_lsp.session.log import SessionLog
 from dsh_lsp.session.store import session_lock
 from dsh_lsp.session.summary import Summary, SummaryFold
 from dsh_lsp.workspace.copies import Copies
-from dsh_lsp.workspace.paths import Guarded, is_inside
+from dsh_lsp.workspace.paths import Guarded
 
 log = logging.getLogger(__name__)
 
@@ -84,24 +85,22 @@ class Sessions:
         self,
         *,
         settings: Settings,
-        root: Path,
-        folders: Sequence[Path] = (),
+        folders: WindowFolders,
         documents: Documents,
         editor: Editor,
         wire: Wire,
         tasks: TaskGroup,
     ) -> None:
         self.changed: Emit[str] = Emit("session changed")
-        self.catalog = Catalog(sessions_folder(settings), summarize)
         self._settings = settings
-        self._root = root
-        self._folders = list(folders)
+        self._folders = folders
         self._documents = documents
         self._editor = editor
         self._wire = wire
         self._tasks = tasks
         self._hooks = AgentHooks()
-        self._llm: Llm | None = None
+        self._llm: Llm | None = None  # of sessions to come, by the settings that stand beside it
+        self._llm_settings: ModelSettings | None = None
         self._live: dict[str, LiveSession] = {}
         self._current: LiveSession | None = None
         self._opening = anyio.Lock()
@@ -114,24 +113,11 @@ class Sessions:
             live.reviews.saves = settings.edits.save
             live.feed.touch_status()
 
-    def change_folders(self, added: Sequence[Path], removed: Sequence[Path]) -> None:
-        """Take that folders came into the user's window and left it: for every session, and as the roots to come.
-
-        A session keeps its root, which its log names; with the last folder gone, that stays the one of new sessions.
-        """
-        self._folders = list(dict.fromkeys([*(one for one in self._folders if one not in removed), *added]))
-        if self._folders and self._root not in self._folders:
-            self._root = self._folders[0]
+    def folders_changed(self) -> None:
+        """Take that other places lie in the workspace now; a session keeps its root, which its log names."""
         for live in self.all():
             if not live.session.modes.trusted:
                 live.session.plugins.distrust()
-
-    def _tell_of_folders(self, root: Path) -> str | None:
-        """What a model should know of the folders beside its session's root."""
-        others = [str(folder) for folder in self._folders if not is_inside(root, folder)]
-        if not others:
-            return None
-        return "Further folders of the workspace, whose paths are absolute: " + ", ".join(others)
 
     # -- finding ---------------------------------------------------------------------------------------------
 
@@ -154,7 +140,7 @@ class Sessions:
 
     async def list(self, *, root: str | None, limit: int | None) -> list[Summary]:
         """The sessions, newest first; live ones as they are now."""
-        stored = await anyio.to_thread.run_sync(lambda: self.catalog.list(root=root))
+        stored = await anyio.to_thread.run_sync(lambda: self._catalog().list(root=root))
         now = {live.id: live.summary.take() for live in self.all()}
         found = [now.get(summary.session, summary) for summary in stored]
         return sorted(found, key=lambda summary: summary.updated_at, reverse=True)[:limit]
@@ -163,7 +149,7 @@ class Sessions:
 
     def new(self, *, root: str | None = None) -> LiveSession:
         """Begin a session and make it the current one."""
-        return self._start(new_log(self._settings, Path(root) if root else self._root))
+        return self._start(new_log(self._settings, Path(root) if root else self._folders.root))
 
     async def open(self, session: str) -> LiveSession:
         """Make a session the current one, from its file if it is not live.
@@ -174,7 +160,7 @@ class Sessions:
         async with self._opening:
             live = self._live.get(session)
             if live is None:
-                path = await anyio.to_thread.run_sync(self.catalog.path_of, session)
+                path = await anyio.to_thread.run_sync(self._catalog().path_of, session)
                 return self._start(await resume_log(path))
         self._current = live
         return live
@@ -209,12 +195,13 @@ class Sessions:
             SessionError: `UNKNOWN_SESSION`, `SESSION_LOCKED`, `LOG_NOT_WRITABLE`.
         """
         live = self._live.get(session)
+        catalog = self._catalog(live)
         if live is not None:
             await self._close(live)
-        lock = session_lock(await anyio.to_thread.run_sync(self.catalog.path_of, session))
+        lock = session_lock(await anyio.to_thread.run_sync(catalog.path_of, session))
         await lock.take()
         try:
-            await anyio.to_thread.run_sync(self.catalog.delete, session)
+            await anyio.to_thread.run_sync(catalog.delete, session)
         finally:
             lock.release()
 
@@ -227,7 +214,7 @@ class Sessions:
         live = self._live.get(session)
         if live is not None:
             return _exported(live.session.log, form)
-        path = await anyio.to_thread.run_sync(self.catalog.path_of, session)
+        path = await anyio.to_thread.run_sync(self._catalog().path_of, session)
         loaded = await anyio.to_thread.run_sync(load_session, path)
         return _exported(loaded.log, form)
 
@@ -250,6 +237,7 @@ class Sessions:
         await self._keep(live)
         await live.session.close()
         self._live.pop(live.id, None)
+        await self._leave(live.session.llm)
         if self._current is live:
             self._current = None
 
@@ -257,7 +245,12 @@ class Sessions:
         """Put a session on disk, then its summary, which must not be older; one that was never used has neither."""
         await live.session.store.settle()
         if live.session.store.path.exists():
-            await anyio.to_thread.run_sync(self.catalog.keep, live.summary.take())
+            await anyio.to_thread.run_sync(self._catalog(live).keep, live.summary.take())
+
+    def _catalog(self, live: LiveSession | None = None) -> Catalog:
+        """The folder of a live session, which stays where it began; else the one of the settings."""
+        folder = live.session.store.path.parent if live is not None else sessions_folder(self._settings)
+        return Catalog(folder, summarize)
 
     # -- building --------------------------------------------------------------------------------------------
 
@@ -267,7 +260,7 @@ class Sessions:
 
         def ports_of(session_log: SessionLog, copies: Copies, guarded: Guarded) -> Ports:
             root = Path(session_log.header.cwd)
-            guarded.folders = lambda: self._folders
+            guarded.folders = self._folders
             reviews.append(
                 Reviews(
                     log=session_log,
@@ -296,7 +289,7 @@ class Sessions:
             stored=stored,
         )
         root = Path(stored.log.header.cwd)
-        session.agent.context.register("workspace-folders", 40, lambda: self._tell_of_folders(root))
+        session.agent.context.register("workspace-folders", 40, lambda: self._folders.beside(root))
         live = self._connect(session, reviews[0])
         self._live[session.id] = self._current = live
         return live
@@ -348,11 +341,21 @@ class Sessions:
             self._editor.warn(f"DSH: {failure}")
 
     def _models(self) -> Llm:
-        if self._llm is None:
-            self._llm = build_models(self._settings.model)
-            self._llm.adapter(self._settings.model.provider)  # what is wrong with the settings is told now
-            self._tasks.start_soon(self._llm.warm, self._settings.model.provider)
+        """What sessions that begin now ask; those that live go on with what they have."""
+        settings = self._settings.model
+        if self._llm is None or settings != self._llm_settings:
+            llm = build_models(settings)
+            llm.adapter(settings.provider)  # what is wrong with the settings is told now
+            before, self._llm, self._llm_settings = self._llm, llm, settings
+            if before is not None:
+                self._tasks.start_soon(self._leave, before)
+            self._tasks.start_soon(llm.warm, settings.provider)
         return self._llm
+
+    async def _leave(self, llm: Llm) -> None:
+        """Close the connections of a model that no session asks any more."""
+        if llm is not self._llm and all(live.session.llm is not llm for live in self.all()):
+            await llm.aclose()
 
 
 def _exported(session_log: SessionLog, form: Literal["markdown", "jsonl"]) -> str:

@@ -52,7 +52,7 @@ class VirtualDocuments:
         self._documents = documents
         self._editor = editor
         self._tasks = tasks
-        self._given: set[str] = set()
+        self._given: dict[str, str] = {}  # what the editor has read and was not told of since
         self._changed: set[str] = set()
         sessions.changed.listen(self._on_change)
 
@@ -63,7 +63,7 @@ class VirtualDocuments:
             UsageError, SessionError: as `text`.
         """
         text = await self.text(uri)
-        self._given.add(uri)
+        self._given[uri] = text if uri.startswith(PROPOSALS) else ""  # a transcript grows with all that happens
         return text
 
     async def text(self, uri: str) -> str:
@@ -107,18 +107,17 @@ class VirtualDocuments:
     async def _refresh(self) -> None:
         await anyio.sleep(REFRESH_S)
         changed, self._changed = self._changed, set()
-        self._given -= changed
-        for uri in changed:
-            if not uri.startswith(PROPOSALS) or self._is_waiting(uri):  # else its text stays what it was
-                await self._editor.refresh_document(uri)
-
-    def _is_waiting(self, uri: str) -> bool:
-        proposal, _, path = uri.removeprefix(PROPOSALS).partition("/")
-        try:
-            self._waiting(unquote(proposal), unquote(path))
-        except SessionError:
-            return False
-        return True
+        for uri in changed & self._given.keys():
+            known = self._given.pop(uri)
+            if uri.startswith(PROPOSALS):
+                try:
+                    text = await self.text(uri)
+                except SessionError:
+                    continue  # it waits no more, and what was read stays
+                if text == known:
+                    self._given.setdefault(uri, known)
+                    continue
+            await self._editor.refresh_document(uri)
 
     async def _proposed(self, proposal: str, path: str) -> str:
         """Apply what waits of a proposal to one of its files."""

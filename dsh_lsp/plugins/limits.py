@@ -106,7 +106,8 @@ def apply(ctx: Context, settings: Any) -> None:
         if payload[0].step >= steps and not payload[0].signal.aborted:
             stop(f"the turn reached its limit of {steps} steps")
 
-    timer = anyio.CancelScope()
+    timer, runs = anyio.CancelScope(), False
+    timed: float | None = None
 
     async def clock(limit_s: float, scope: anyio.CancelScope) -> None:
         with scope:
@@ -117,20 +118,24 @@ def apply(ctx: Context, settings: Any) -> None:
                 await anyio.sleep(max(0.01, left))
             stop(f"the turn reached its limit of {limit_s:g} seconds")
 
-    def on_event(event: LogEvent) -> None:
-        nonlocal timer
-        watch.note(event)
-        seconds = live.value.seconds
-        if isinstance(event.data, TurnStart) and seconds is not None:
+    def set_timer(limit_s: float | None) -> None:
+        nonlocal timer, timed
+        timer.cancel()
+        timed = limit_s
+        if limit_s is not None:
             timer = anyio.CancelScope()
-            tasks.start_soon(clock, seconds, timer)
-        elif isinstance(event.data, TurnEnd):
-            end_timer()
+            tasks.start_soon(clock, limit_s, timer)
+
+    def on_event(event: LogEvent) -> None:
+        nonlocal runs
+        watch.note(event)
+        if isinstance(event.data, TurnStart | TurnEnd):
+            runs = isinstance(event.data, TurnStart)
+        wanted = live.value.seconds if runs else None
+        if wanted != timed:  # the setting may change while a turn runs
+            set_timer(wanted)
 
     ctx.listen(hooks.tools.result, after_tool)
     ctx.listen(log.appended, on_event)
 
-    def end_timer() -> None:
-        timer.cancel()
-
-    ctx.own(end_timer)
+    ctx.own(lambda: set_timer(None))

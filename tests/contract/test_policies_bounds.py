@@ -28,7 +28,9 @@ from dsh_lsp.events import TurnStart
 from dsh_lsp.llm.scripted import Reply, call, call_text, say
 from dsh_lsp.plugins import approval, limits, repeat
 from dsh_lsp.plugins.limits import Stopwatch
+from dsh_lsp.settings import Live
 from dsh_lsp.tools.pipeline import Block, Denied
+from dsh_lsp.tools.tool import Execution
 from tests.support.headless_tools import Does, answers, calls, codes, errors, with_plugins
 from tests.support.loop import Waits, ends, notice, numbered, texts, until
 
@@ -189,6 +191,18 @@ async def test_a_turn_that_takes_too_long_is_cancelled_by_a_timer() -> None:
         cause = w.h.of("turn/end")[0].data.reason.reason
         assert (cause.kind, cause.reason) == ("hook", "the turn reached its limit of 0.02 seconds")
         assert codes(w.h) == ["ABORTED"]
+
+
+async def test_a_time_limit_that_is_set_while_a_turn_runs_holds_from_its_next_event_on() -> None:
+    live = Live(limits.Settings())
+
+    def hurry(_execution: Execution) -> None:
+        live.value = limits.Settings(seconds=0.02)
+
+    script = [calls("does", "a"), call("waits")]
+    async with with_plugins(script, (limits, live), tools=[Waits(), Does(body=hurry)]) as w:
+        await w.h.ask("go")
+        assert w.h.of("turn/end")[0].data.reason.reason.reason == "the turn reached its limit of 0.02 seconds"
 
 
 async def test_the_timer_of_a_turn_ends_with_it_or_with_its_plugin() -> None:

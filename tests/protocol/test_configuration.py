@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
-from tests.support.fake_editor import fake_editor
-from tests.support.model_server import FakeModelServer, answer
+from tests.support.fake_editor import FakeEditor, fake_editor
+from tests.support.model_server import FakeModelServer, Gate, answer, chunk, event
 
 TOUCH = answer("", calls=[("shell", {"command": "touch here"})])
 
@@ -27,35 +28,43 @@ def model():
         yield server
 
 
-async def test_a_client_of_ours_changes_rules_and_trust_while_a_session_lives(project, model) -> None:
-    model.script(TOUCH, answer("Done."), TOUCH, answer("No."))
-    section: dict = {"shell": {"allow": ["touch here"]}}
-    async with fake_editor(project, model_url=model.url, dsh={}, profile="visual_studio_code") as editor:
-        asked = []
+class Pulled:
+    """The settings of an editor that is asked for them."""
+
+    def __init__(self, editor: FakeEditor, section: dict[str, Any]) -> None:
+        self.asked: list[Any] = []
+        self.section = section
+        self._editor = editor
         for method in ("workspace/configuration", "client/registerCapability"):
             editor.client.protocol.fm.features.pop(method, None)  # ours take the place of the client's own
 
         @editor.client.feature("workspace/configuration")
         def configuration(params: types.ConfigurationParams):
-            asked.append([item.section for item in params.items])
-            return [section]
+            self.asked.append([item.section for item in params.items])
+            return [self.section]
 
         @editor.client.feature("client/registerCapability")
         def register(params: types.RegistrationParams) -> None:
             pass
 
-        def changed() -> None:
-            params = types.DidChangeConfigurationParams(settings=None)
-            editor.client.workspace_did_change_configuration(params)
+    async def change(self, section: dict[str, Any] | None = None) -> None:
+        """Let the user change them."""
+        self.section, before = self.section if section is None else section, len(self.asked)
+        self._editor.client.workspace_did_change_configuration(types.DidChangeConfigurationParams(settings=None))
+        await self._editor.until(lambda: len(self.asked) > before)
 
-        changed()
-        await editor.until(lambda: asked)
-        assert asked[0] == ["dsh"]
+
+async def test_a_client_of_ours_changes_rules_and_trust_while_a_session_lives(project, model) -> None:
+    model.script(TOUCH, answer("Done."), TOUCH, answer("No."))
+    section: dict = {"shell": {"allow": ["touch here"]}}
+    async with fake_editor(project, model_url=model.url, dsh={}, profile="visual_studio_code") as editor:
+        pulled = Pulled(editor, section)
+        await pulled.change()
+        assert pulled.asked[0] == ["dsh"]
         await editor.command("dsh.followup", {"text": "Go.", "wait": True})
         assert (project / "here").exists()
         assert not editor.seen("approval/asked")
-        section = {"shell": {"allow": ["touch here"]}, "workspaceTrusted": False}
-        changed()
+        await pulled.change({"shell": {"allow": ["touch here"]}, "workspaceTrusted": False})
         await editor.until(lambda: editor.statuses[-1]["mode"] == "read-only")
         await editor.command("dsh.followup", {"text": "Go.", "wait": True})
         assert "in read-only mode" in editor.tool_results[1]
@@ -78,6 +87,43 @@ async def test_a_stock_client_sends_its_settings_along_and_raises_no_rights(proj
         await editor.command("dsh.approve", {"approval": asked["data"]["id"], "decision": "reject"})
         await editor.event("turn/end")
         assert not (project / "here").exists()
+
+
+async def test_settings_that_change_while_a_turn_runs_hold_for_its_next_call_and_the_model_for_the_next_session(
+    project, model
+) -> None:
+    gate = Gate()
+    held = answer("", calls=[("shell", {"command": "touch here"})]).before(event(chunk({"content": "x"})), gate)
+    model.script(held, TOUCH, answer("Done."))
+    with FakeModelServer(answer("From the other one.")) as other:
+        async with fake_editor(project, dsh={}, profile="visual_studio_code", options={"model": {}}) as editor:
+            pulled = Pulled(editor, {"model": {"baseUrl": model.url}})
+            await pulled.change()
+            first = await editor.command("dsh.followup", {"text": "Go."})
+            await gate.wait_reached()
+            await pulled.change(
+                {"model": {"baseUrl": other.url}, "shell": {"allow": ["touch here"]}, "limits": {"steps": 2}}
+            )
+            await editor.command("dsh.status")  # after the answer to what was asked
+            gate.release()
+            end = await editor.event("turn/end")
+            assert (project / "here").exists()
+            assert not editor.seen("approval/asked"), "the rules of the call are those of now"
+            assert len(model.requests) == 2, "the second step was the last one"
+            assert end["session"] == first["session"]
+            assert other.requests == [], "a session stays with its model"
+            await editor.command("dsh.session.new")
+            done = await editor.command("dsh.followup", {"text": "Hello.", "wait": True})
+            assert done["text"] == "From the other one."
+
+
+@pytest.mark.parametrize("settings", [None, {}, {"other": {"x": 1}}, {"dsh": None}, {"dsh": "text"}, []])
+async def test_a_client_that_tells_nothing_of_use_changes_nothing_and_is_asked_nothing(project, settings) -> None:
+    options = {"shell": {"allow": ["touch here"]}}
+    async with fake_editor(project, options=options) as editor:
+        editor.client.workspace_did_change_configuration(types.DidChangeConfigurationParams(settings=settings))
+        await editor.command("dsh.status")
+        assert len(editor.messages) == (settings == {"dsh": "text"})
 
 
 async def test_in_auto_edit_an_agent_that_writes_the_editor_s_settings_is_asked_twice(project, model) -> None:
