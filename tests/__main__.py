@@ -45,7 +45,7 @@ CHECKS = (
     Check("unit", (*PYTEST, "-n", "2", "tests/unit", "tests/contract", "tests/architecture")),
     Check("protocol", (*PYTEST, "-n", "4", "tests/protocol", "--ignore", FLOOD)),
     Check("flood", (*PYTEST, FLOOD)),  # alone, since it measures
-    Check("lua", ("-m", "tests.lua"), needs="luacheck"),
+    Check("lua", ("-m", "tests.lua"), long=True, needs="luacheck"),
     Check("neovim", (*PYTEST, *(f"tests/e2e/test_neovim{name}.py" for name in ("", "_page", "_session")))),
     Check("packages", (*PYTEST, "--timeout", "900", "tests/e2e/test_packages.py"), long=True),
     Check("neovim client", (*PYTEST, "-n", "2", *NEOVIM_CLIENT), long=True),
