@@ -83,11 +83,6 @@ class AbortSignal:
         return self._cause is not None
 
     @property
-    def forced(self) -> bool:
-        """Whether it no longer waits."""
-        return self._forced.called
-
-    @property
     def cause(self) -> Cause | None:
         """Why it fired, or None."""
         return self._cause

@@ -1,7 +1,7 @@
 """Doctor: looks at everything that a model call needs, and says what to do about what is missing.
 
-Rules: reads settings as an editor gives them; changes nothing; sends the key nowhere but to the server that a session
-would ask; shows it nowhere.
+Rules: reads settings as an editor gives them; changes nothing, but imports the plugins that they name; sends the key
+nowhere but to the server that a session would ask; shows it nowhere.
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ from typing import Final, Literal
 
 import dsh_lsp
 from dsh_lsp.compose import Settings, sessions_folder
-from dsh_lsp.errors import ConfigError, LlmError
+from dsh_lsp.errors import ConfigError, LlmError, error_chain
 from dsh_lsp.llm.adapter import Adapter, Balances, Keyed, Lists
 from dsh_lsp.messages import CallConfig
+from dsh_lsp.plugin import check_plugin
+from dsh_lsp.plugin_host import PluginEntry, read_plugin_settings
+from dsh_lsp.plugin_source import bring_in, locate
 from dsh_lsp.providers import ModelSettings, build_models
 from dsh_lsp.screen import MAX_WIDTH, PIPE_WIDTH, harmless
 from dsh_lsp.session.store import state_directory
@@ -112,6 +115,8 @@ async def examine(settings: Settings, problems: list[str], environ: Mapping[str,
     yield _packages()
     for problem in problems:
         yield Finding(topic="setting", words=problem, state="wrong", advice="docs/settings.md lists the settings")
+    for entry in settings.plugins:
+        yield _plugin(entry)
     yield _folder("sessions", sessions_folder(settings), "set sessions.directory to a folder that can be written")
     yield Finding(
         topic="log",
@@ -138,6 +143,18 @@ def _packages() -> Finding:
             advice="install dsh-lsp again, with its dependencies",
         )
     return Finding(topic="packages", words=", ".join(found))
+
+
+def _plugin(entry: PluginEntry) -> Finding:
+    """Whether a plugin of the settings could be mounted; its module is imported, as by a session."""
+    try:
+        plugin = bring_in(locate(entry.use), again=False).plugin
+        check_plugin(plugin)
+        read_plugin_settings(plugin, entry.settings)
+    except Exception as error:  # noqa: BLE001 - its code is somebody else's
+        advice = "docs/writing-a-plugin.md says how plugins are named"
+        return Finding(topic="plugin", words=f"{entry.use}: {error_chain(error)}", state="wrong", advice=advice)
+    return Finding(topic="plugin", words=entry.use)
 
 
 def _folder(topic: str, path: Path, advice: str) -> Finding:

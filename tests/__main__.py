@@ -46,7 +46,7 @@ CHECKS = (
     Check("protocol", (*PYTEST, "-n", "4", "tests/protocol", "--ignore", FLOOD, "--ignore", SOAK)),
     Check("flood", (*PYTEST, FLOOD)),  # alone, since it measures
     Check("soak", (*PYTEST, "-s", SOAK), long=True),
-    Check("lua", ("-m", "tests.lua"), needs="luacheck"),
+    Check("lua", ("-m", "tests.lua"), long=True, needs="luacheck"),
     Check("neovim", (*PYTEST, *(f"tests/e2e/test_neovim{name}.py" for name in ("", "_page", "_session")))),
     Check("packages", (*PYTEST, "--timeout", "900", "tests/e2e/test_packages.py"), long=True),
     Check("neovim client", (*PYTEST, "-n", "2", *NEOVIM_CLIENT), long=True),
@@ -81,8 +81,11 @@ def main() -> int:
     sys.stdout.write("\n")
     for check, code, seconds in results:
         sys.stdout.write(f"{'ok    ' if code == 0 else 'FAILED'}  {check.name}  ({seconds:.0f} s)\n")
-    left_out = [check.name + missing.get(check, "") for check in CHECKS if check not in chosen]
-    sys.stdout.write(f"not run: {', '.join(left_out) or 'nothing'}\n")
+    left_out = [check for check in CHECKS if check not in chosen]
+    sys.stdout.write(f"in all {sum(seconds for *_, seconds in results):.0f} s\n")
+    sys.stdout.write(f"not run: {', '.join(c.name + missing.get(c, '') for c in left_out) or 'nothing'}\n")
+    if any(check.long and check not in missing for check in left_out) and not options.names:
+        sys.stdout.write("`python -m tests --all` runs those that nothing is missing for\n")
     return 1 if any(code for _, code, _ in results) else 0
 
 

@@ -39,11 +39,6 @@ def transcript_uri(session: str) -> str:
     return f"{SCHEME}:/session/{quote(session, safe='')}/{TRANSCRIPT}"
 
 
-def proposal_uri(proposal: str, path: str) -> str:
-    """A file, by its path in the workspace, as a proposal would make it."""
-    return f"{SCHEME}:/proposal/{quote(proposal, safe='')}/{quote(path)}"
-
-
 class VirtualDocuments:
     """The virtual documents of one connection."""
 

@@ -91,3 +91,13 @@ def test_the_readmes_name_keys_that_exist() -> None:
         named = set(re.findall(r"`(g\w{2}|[\[\]]\w|<[\w-]+>)`", text))
         assert named
         assert named <= defaults | {"<Tab>", "<CR>"}
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/troubleshooting.md", "editor-clients/nvim/README.md"])
+def test_pages_name_subcommands_that_exist(page: str) -> None:
+    table = source("commands")
+    table = table[table.index("M.SUBCOMMANDS = {") :]
+    commands = set(re.findall(r"^  (\w+) = \{", table, re.MULTILINE))
+    named = re.findall(r"`:Dsh (\w+)", (FOLDER.parents[1] / page).read_text())
+    assert named
+    assert set(named) <= commands

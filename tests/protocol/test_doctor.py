@@ -97,6 +97,11 @@ def test_a_model_that_is_not_offered_is_noted_with_those_that_are(tmp_path, serv
         ({"model": {"provider": "openai_compatible"}}, "set model.baseUrl"),
         ({"model": {"provider": "anthropic"}}, "set model.name"),
         ({"model": {"baseUrl": "deepseek.com"}}, "must be an http"),
+        ({"plugins": ["nope"], "model": {"provider": "demo"}}, "nope: no entry point"),
+        (
+            {"plugins": [{"use": "dsh_lsp.plugins.tracer", "settings": {"level": 3}}], "model": {"provider": "demo"}},
+            "tracer: settings.level",
+        ),
         ({"sessions": {"directory": "/dev/null/none"}, "model": {"provider": "demo"}}, "set sessions.directory"),
     ],
 )

@@ -77,7 +77,8 @@ async def test_a_turn_is_rewound_while_nothing_runs_and_the_outcome_is_told(proj
         assert (done["turn"], len(done["undone"]), len(done["left"])) == (1, 1, 1)
         assert "changed since" in done["left"][0]["reason"]
         assert editor.text("calc.py") == CODE.replace("a + a", "a * 2")
-        assert any("1 of 2 edits of turn 1 were taken back. Left: calc.py" in text for text in editor.messages)
+        words = "1 of 2 edits of turn 1 were taken back. Left: calc.py"
+        await editor.until(lambda: any(words in text for text in editor.messages))
 
         with pytest.raises(JsonRpcException, match="no turn 7"):
             await editor.command("dsh.rewind", {"turn": 7})
