@@ -30,7 +30,7 @@ local function check_server()
   vim.health.start('Server')
   local command = config.get().cmd
   if vim.fn.executable(command[1]) == 0 then
-    local advice = { 'install it: see :help dsh-installation', 'or name it: vim.g.dsh = { cmd = { "/path/to/dsh-lsp", "serve" } }' }
+    local advice = { ':help dsh-installation', 'or name it: vim.g.dsh = { cmd = { "/path/to/dsh-lsp", "serve" } }' }
     return vim.health.error(('%s is not an executable'):format(command[1]), advice)
   end
   local version = vim.list_extend(vim.list_slice(command, 1, #command - 1), { '--version' })
