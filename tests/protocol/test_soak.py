@@ -302,6 +302,9 @@ async def test_a_server_holds_at_the_end_what_it_held_at_the_start(project, tmp_
             await soak.rounds(TURNS // 2)
             after = await soak.measure()
         report(soak, [before, middle, after], time.monotonic() - began)
+    tally = soak.tally
+    done = (tally.total("turn/end"), tally.total("tool/call"), tally.outcomes["landed"])
+    assert all(number >= each * TURNS for number, each in zip(done, (1, 20, 4), strict=True)), done
     leaks = {name: (before["objects"].get(name, 0), n) for name, n in after["objects"].items()}
     assert {name: counts for name, counts in leaks.items() if counts[1] > counts[0]} == {}
     assert {name: after[name] - before[name] for name in IDLE if after[name] > before[name] + IDLE[name]} == {}
