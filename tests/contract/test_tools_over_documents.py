@@ -155,7 +155,7 @@ MOST = 64_000  # characters; the spill policy keeps what is above 48,000 aside, 
     ("name", "arguments"),
     [
         ("read_file", {"path": "wide.txt", "limit": 2_000}),
-        ("search", {"pattern": "x", "limit": 1_000}),
+        ("search", {"pattern": "^x", "limit": 1_000}),
         ("list_files", {"limit": 2_000}),
         ("shell", {"command": "cat wide.txt; ls many"}),
     ],
