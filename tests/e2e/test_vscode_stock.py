@@ -136,7 +136,7 @@ def test_lines_that_the_user_changes_during_the_preview_are_a_conflict_and_stay_
     desk.window.type("  # mine")
     theirs = CALC.replace("a - b", "a - b  # mine")
     [result] = desk.tool_results(2)
-    assert "calc.py: the user changed these lines meanwhile; the edit was not applied." in result
+    assert "calc.py: these lines were changed meanwhile; the edit was not applied." in result
     assert "calc.py now reads:\ndef add(a, b):\n    return a - b " in result  # as it was when the conflict arose
     desk.preview.tick(ADD_ROW)
     desk.preview.apply()  # stale now: the editor must not apply it

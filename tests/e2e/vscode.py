@@ -357,12 +357,24 @@ class Window:
 
     def palette(self, title: str) -> None:
         """Run a command by the palette; fails if the palette does not offer it."""
-        self.press("F1")
-        box = self.page.locator(".quick-input-widget input").first
-        box.wait_for(timeout=WAIT_S * 1000)
-        box.fill(f">{title}")
+        self._fill_palette(title)
         self.palette_row(title).wait_for(timeout=WAIT_S * 1000)
         self.press("Enter")
+
+    def _fill_palette(self, title: str) -> None:
+        """Open the palette and type into it; what takes the focus meanwhile closes it again."""
+        box = self.page.locator(".quick-input-widget input").first
+
+        def filled() -> bool:
+            self.press("F1")
+            with suppress(Error):
+                box.wait_for(timeout=5_000)
+                box.fill(f">{title}", timeout=5_000)
+                return True
+            self.press("Escape")
+            return False
+
+        wait_for(filled, "the palette is open")
 
     def palette_row(self, title: str) -> Locator:
         """The first row of an open quick pick, if it is this one."""
@@ -370,10 +382,7 @@ class Window:
 
     def palette_offers(self, title: str) -> bool:
         """Whether the palette has a command of just this title now."""
-        self.press("F1")
-        box = self.page.locator(".quick-input-widget input").first
-        box.wait_for(timeout=WAIT_S * 1000)
-        box.fill(f">{title}")
+        self._fill_palette(title)
         rows = self.page.locator(".quick-input-list .monaco-list-row")
         rows.first.wait_for(timeout=WAIT_S * 1000)
         self.page.wait_for_timeout(300)  # the list is filtered a moment later

@@ -145,11 +145,12 @@ async function setApiKey({ client, keys, store, chat }: Parts): Promise<void> {
   await restartWhenIdle(client, store);
 }
 
-/** A session keeps its model, so that the demo begins one of its own. */
+/** A session keeps its model, so that the demo begins one of its own, unless its user was faster. */
 async function useDemo({ chat, client, sessions, store }: Parts): Promise<void> {
+  const { session } = store;
   await vscode.workspace.getConfiguration('dsh').update('model.provider', 'demo', vscode.ConfigurationTarget.Global);
   await restartWhenIdle(client, store);
-  await sessions.create();
+  if (store.session === session) await sessions.create();
   await chat.open();
 }
 
