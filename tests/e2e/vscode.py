@@ -343,7 +343,13 @@ class Window:
         editor.revealRange(new vscode.Range(at, at));
         await vscode.commands.executeCommand('workbench.action.focusActiveEditorGroup');
         """
-        self.vscode(code, line, character)
+
+        def is_there() -> bool:
+            self.vscode(code, line, character)
+            self.page.wait_for_timeout(200)  # a page that loads may take the focus a moment later
+            return self.page.locator(".monaco-editor.focused").count() > 0
+
+        wait_for(is_there, "the editor has the focus")
 
     # -- keys and clicks -------------------------------------------------------------------------------------
 

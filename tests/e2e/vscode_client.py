@@ -113,6 +113,8 @@ class Desk:
         wait_for(lambda: self.window.is_active("dsh-lsp.dsh-lsp"), "the extension is active", 60)
         self.window.press("Control+Alt+d")
         self.input.wait_for(timeout=WAIT_S * 1000)
+        focused = self.chat.locator("#input:focus")
+        wait_for(lambda: focused.count() == 1, "the input has the focus")  # else it takes it from a test's own place
         self.wait_until_connected()
 
     def wait_until_connected(self) -> None:
