@@ -214,6 +214,7 @@ class Watch:
         self.requests: list[tuple[int, ModelRequest]] = []  # with the length of the log when each was sent
         self.state, self.surface = LogState(), Surface()
         self.running: dict[str, Mode] = {}
+        self.answered: set[str] = set()  # in any step: a body that was given up may run on
         log.appended.listen(self.see)
 
     def hold(self, law: bool, words: str) -> None:
@@ -227,6 +228,9 @@ class Watch:
             self.surface.check(event)
         except UsageError as error:
             self.broken.append(f"the log is illegal: {error}")
+        if isinstance(event.data, ToolResult):
+            blocks = event.data.message.content
+            self.answered |= {block.tool_call_id for block in blocks if block.type == "tool-result"}
         if isinstance(event.data, StepEnd):
             self.hold(not self.state.unanswered, f"calls {self.state.unanswered} are unanswered after their step")
         if isinstance(event.data, TurnEnd):
@@ -245,7 +249,7 @@ class Watch:
 
     def body_begins(self, call_id: str, mode: Mode, cap: int) -> None:
         """At most `cap` bodies of a step run at once, an exclusive one alone; abandoned ones do not count."""
-        others = [other for key, other in self.running.items() if key not in self.state.answered]
+        others = [other for key, other in self.running.items() if key not in self.answered]
         self.hold(len(others) < cap, f"{len(others) + 1} bodies run at once")
         self.hold(not others or (mode == "parallel" and "exclusive" not in others), "an exclusive body overlaps")
         self.running[call_id] = mode

@@ -178,6 +178,7 @@ while IFS= read -r -d '' line; do
   printf '\1' >&9
   ( eval "$line"; wait ) >/dev/null 2>/dev/null </dev/null
 done
+exit 0
 """
 
 
