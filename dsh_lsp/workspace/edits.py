@@ -188,7 +188,13 @@ def followed(hunk: Hunk, before: Rope, after: Rope, changes: Sequence[Change] | 
 
 def _uncut(hunk: Hunk, change: Change, after: Rope) -> Hunk | None:
     """The hunk after a change that began or ended within its lines, if these read as before."""
-    for place in (hunk.span, hunk.span.shifted(change.growth)):
+    there = Span(
+        change.span.start, change.span.start + len(change.text)
+    )  # what is new; the rest must be the hunk's own
+    tail = hunk.span.shifted(change.growth)
+    kept = [hunk.span] if hunk.span.start < there.start and hunk.span.end <= there.end else []
+    kept += [tail] if change.span.end < hunk.span.end and tail.start >= there.start else []
+    for place in kept:
         starts_line = place.start == 0 or (place.start > 0 and after[place.start - 1] in "\r\n")
         ends_line = hunk.old.endswith(("\r", "\n")) or place.end == len(after)
         if starts_line and ends_line and after[place.start : place.end] == hunk.old:

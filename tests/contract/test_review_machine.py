@@ -311,10 +311,10 @@ class Watch:
     def look_at_what_it_takes_back(self, undone: str, taken: set[int]) -> None:
         """An edit that is taken back takes out what it had put in, not lines with the same text."""
         put = {cell for one, _ in self.applied.get(undone, ()) for cell in one.put}
-        again = (key for key, item in self.items.items() if item.undoes is not None)  # lines that were given back
-        put |= {cell for key in again for one, _ in self.applied.get(key, ()) for cell in one.put}
+        undoing = (key for key, item in self.items.items() if item.undoes is not None)
+        again = {cell for key in undoing for one, _ in self.applied.get(key, ()) for cell in one.put}  # given back
         copied = any(out.intersection(put) and new.intersection(taken) for out, new in self.editor.rewritten)
-        if put and not put.intersection(taken) and not copied:
+        if put and not (put | again).intersection(taken) and not copied:
             self.breaks(f"5: {undone} is taken back in another place")
 
     def on_delivered(self, uri: str) -> None:

@@ -184,3 +184,10 @@ def test_a_new_file_is_one_hunk() -> None:
     edit = FileEdit(path="a", base=None, new=Rope.of("x\n"))
     assert [(hunk.old, hunk.new) for hunk in plan_hunks(edit, lambda: "h")] == [("", "x\n")]
     assert edit.kind == "create"
+
+
+def test_a_change_that_takes_a_part_of_the_hunks_lines_leaves_no_other_place_for_them() -> None:
+    text = Rope.of("a\n" * 5)
+    hunk = Hunk(id="h", span=Span(4, 8), old="a\na\n", new="b\n")
+    for change in (Change(Span(6, 10), ""), Change(Span(2, 6), "")):
+        assert followed(hunk, text, text.changed(change), [change]) is None
