@@ -30,7 +30,8 @@ def find_again(text: Rope, piece: str, above: str, below: str) -> Span | str:
     """
     plain = str(text)
     near = "".join(split_lines(above)[-1:]), "".join(split_lines(below)[:1])
-    for before, after in dict.fromkeys(((above, below), near)):
+    repeated = bool(piece) and piece in above + below  # one such line says little of another
+    for before, after in dict.fromkeys(((above, below),) if repeated else ((above, below), near)):
         found = [
             start
             for at in occurrences(plain, before + piece + after)
