@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from dsh_lsp.abort import Disposer
@@ -24,7 +25,7 @@ from dsh_lsp.workspace.edits import FileDelete, FileEdit, FileRename, FileRestor
 from dsh_lsp.workspace.paths import shown
 from dsh_lsp.workspace.places import find_again
 from dsh_lsp.workspace.rope import Rope
-from dsh_lsp.workspace.text import Span
+from dsh_lsp.workspace.text import Change, Span, occurrences
 
 MAX_MARKS = 200  # of earlier turns, each moved with every key in its document; older edits are found by their lines
 
@@ -61,6 +62,7 @@ class LandedEdits:
         self._undoes: dict[str, str] = {}
         self._edits: dict[str, EditLanded] = {}
         self._marks: dict[str, Mark] = {}
+        self._lost: set[str] = set()  # their lines were changed in an open document
         self._watched: dict[str, Disposer] = {}
         self._fresh: set[str] = set()
         self._kept: set[str] = set()
@@ -149,9 +151,14 @@ class LandedEdits:
         mark = self._marks.get(edit.hunk)
         if mark is not None and mark.rope is rope and rope[mark.hunk.span.start : mark.hunk.span.end] == edit.after:
             return mark.hunk.span
-        found = find_again(rope, edit.after, edit.above or "", edit.below or "")
+        above, below = edit.above or "", edit.below or ""
+        found = find_again(rope, edit.after, above, below)
         if isinstance(found, str):
             raise ToolError(found, code="CANNOT_UNDO")
+        places = islice(occurrences(str(rope), edit.after or above + below), 2)
+        if edit.hunk in self._lost and len(list(places)) > 1:
+            # What reads like them between equal lines may be others: the user may have undone the edit already.
+            raise ToolError("its lines were changed, and cannot be told from others", code="CANNOT_UNDO")
         return found
 
     # -- following -------------------------------------------------------------------------------------------
@@ -183,6 +190,7 @@ class LandedEdits:
     def _forget(self, hunk: str) -> None:
         self._edits.pop(hunk, None)
         self._marks.pop(hunk, None)
+        self._lost.discard(hunk)
 
     def _mark(self, edit: EditLanded) -> None:
         document = self._documents.get(edit.uri)
@@ -194,6 +202,8 @@ class LandedEdits:
             self._marks[edit.hunk] = Mark(edit, document.key, hunk, document.rope)
             if document.key not in self._watched:
                 self._watched[document.key] = self._documents.watch(document.key)
+        else:
+            self._lost.add(edit.hunk)
 
     def _on_change(self, event: DocumentChanged) -> None:
         key = event.document.key
@@ -203,8 +213,9 @@ class LandedEdits:
             if mark.rope is event.after:
                 continue  # it was seen in this very change
             hunk = followed(mark.hunk, event.before, event.after, event.changes)
-            if hunk is None or mark.rope is not event.before:
+            if hunk is None or mark.rope is not event.before or _is_given_back(mark, event.changes or ()):
                 del self._marks[mark.edit.hunk]
+                self._lost.add(mark.edit.hunk)
             else:
                 mark.hunk, mark.rope = hunk, event.after
 
@@ -212,6 +223,12 @@ class LandedEdits:
         if (dispose := self._watched.pop(document.key, None)) is not None:
             dispose()
             self._marks = {hunk: mark for hunk, mark in self._marks.items() if mark.key != document.key}
+
+
+def _is_given_back(mark: Mark, changes: Iterable[Change]) -> bool:
+    """Whether lines that an edit had taken out came in again where they had stood, as the editor's undo does it."""
+    at = mark.hunk.span.start
+    return not mark.hunk.old and any(c.text == mark.hunk.new and c.span.start <= at <= c.span.end for c in changes)
 
 
 def edges(edit: EditLanded) -> tuple[Position, Position]:

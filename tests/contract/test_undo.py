@@ -75,6 +75,20 @@ def test_an_edit_that_the_user_took_back_with_the_editors_own_undo_is_not_taken_
     play(root, story)
 
 
+@pytest.mark.parametrize("body", ["a\na\na\na\na\n", "a\na\na\n"], ids=["a line put in", "a line taken out"])
+def test_among_equal_lines_an_edit_that_the_user_undid_is_not_undone_again(root, body: str) -> None:
+    async def story(bench: Bench) -> None:
+        (root / "a.txt").write_text("a\na\na\na\n")
+        await bench.open("a.txt")
+        await bench.land(await bench.edit("a.txt", body))
+        bench.editor.undo(bench.uri("a.txt"))
+        await anyio.sleep(1)
+        assert await bench.rewind() == ["its lines were changed, and cannot be told from others"]
+        assert bench.text("a.txt") == "a\na\na\na\n"
+
+    play(root, story)
+
+
 def test_a_turn_that_changed_the_same_lines_twice_is_rewound_step_by_step(root) -> None:
     async def story(bench: Bench) -> None:
         await bench.open("a.txt")

@@ -97,7 +97,7 @@ The user may be asked first.
 
     def present_call(self, args: ShellArgs) -> Card:
         """Show the command."""
-        line = " ".join(visible(args.command).split())
+        line = " ".join(visible(args.command).split()) or "(nothing)"
         return Card(kind="terminal", title=line if len(line) <= 100 else f"{line[:100]}…", body=visible(args.command))
 
     def present_result(self, args: ShellArgs, output: str, meta: JsonObject | None) -> Card:
