@@ -29,7 +29,7 @@ from dsh_lsp.plugin_source import bring_in, locate
 from dsh_lsp.providers import ModelSettings, build_models
 from dsh_lsp.screen import MAX_WIDTH, PIPE_WIDTH, harmless
 from dsh_lsp.session.store import state_directory
-from dsh_lsp.settings import read_settings, settings_in
+from dsh_lsp.settings import read_settings, settings_under
 
 FAILED: Final = 1
 USAGE: Final = 2
@@ -101,11 +101,9 @@ def _read(path: Path | None, provider: str | None, model: str | None) -> tuple[S
     Raises:
         ConfigError: the file cannot be read.
     """
-    raw = settings_in(path) if path is not None else {}
-    chosen = {key: value for key, value in (("provider", provider), ("name", model)) if value is not None}
-    if chosen and isinstance(raw, dict):
-        raw = {**raw, "model": {**raw.get("model", {}), **chosen}}
-    settings, problems = read_settings(Settings, raw)
+    settings, problems = read_settings(
+        Settings, settings_under(path, {"model.provider": provider, "model.name": model})
+    )
     return settings, [str(problem) for problem in problems]
 
 

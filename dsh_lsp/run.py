@@ -46,7 +46,7 @@ from dsh_lsp.providers import build_models
 from dsh_lsp.questions import Lines, Questions
 from dsh_lsp.screen import Screen
 from dsh_lsp.session.log import SessionLog
-from dsh_lsp.settings import read_settings, settings_in
+from dsh_lsp.settings import read_settings, settings_under
 from dsh_lsp.tools.cards import call_card
 from dsh_lsp.tools.registry import ToolRegistry
 from dsh_lsp.upkeep import RetryPlanned
@@ -113,19 +113,13 @@ def choose_settings(options: RunOptions) -> Settings:
     Raises:
         ConfigError: one is wrong; the text names its key.
     """
-    raw = settings_in(options.settings) if options.settings is not None else {}
-    chosen = {"provider": options.provider, "name": options.model}
-    parts: dict[str, JsonObject] = {
-        "model": {key: value for key, value in chosen.items() if value is not None},
-        "sessions": {"directory": str(options.sessions.absolute())} if options.sessions is not None else {},
+    chosen = {
+        "model.provider": options.provider,
+        "model.name": options.model,
+        "mode": options.mode,
+        "sessions.directory": str(options.sessions.absolute()) if options.sessions is not None else None,
     }
-    if isinstance(raw, dict):
-        for section, values in parts.items():
-            if values and isinstance(raw.setdefault(section, {}), dict):
-                raw[section] |= values
-        if options.mode is not None:
-            raw["mode"] = options.mode
-    settings, problems = read_settings(Settings, raw)
+    settings, problems = read_settings(Settings, settings_under(options.settings, chosen))
     if problems:
         raise ConfigError("; ".join(f"setting {problem}" for problem in problems), code="BAD_SETTING")
     return settings

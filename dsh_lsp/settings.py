@@ -7,7 +7,7 @@ each is told with the key's path.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -68,17 +68,48 @@ def rights_of(model: type[BaseModel], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def settings_in(path: Path) -> Any:
-    """What a file holds, as an editor would give it: one JSON value, not looked at yet.
+def settings_under(path: Path | None, chosen: Mapping[str, Any]) -> JsonObject:
+    """The settings of a file, if there is one, under what a command line chose.
+
+    Args:
+        path: A file that holds what an editor would give.
+        chosen: Values by their dotted keys; None chooses nothing.
+
+    Returns:
+        Settings that `read_settings` has not looked at yet; a section that is none stays, to be told of there.
 
     Raises:
-        ConfigError: `BAD_SETTING`, there is no such file, or no JSON in it.
+        ConfigError: `BAD_SETTING`, there is no such file, or it holds no JSON object.
     """
+    data = _settings_in(path) if path is not None else {}
+    for key, value in chosen.items():
+        if value is not None:
+            _choose(data, key.split("."), value)
+    return data
+
+
+def _choose(data: JsonObject, path: Sequence[str], value: Any) -> None:
+    """Put a value where it belongs, unless something stands in its way that is no section."""
+    *sections, name = path
+    node: Any = data
+    for section in sections:
+        if node.get(section, []) == []:  # as Lua writes an empty one
+            node[section] = {}
+        node = node[section]
+        if not isinstance(node, dict):
+            return
+    node[name] = value
+
+
+def _settings_in(path: Path) -> JsonObject:
     try:
-        return loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+        data = loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(f"the settings in {path} cannot be read: {reason}", code="BAD_SETTING") from error
+    if not isinstance(data, dict):
+        raise ConfigError(f"the settings in {path} must be an object: {{...}}", code="BAD_SETTING")
+    return data
 
 
 def read_settings(model: type[S], raw: Any) -> tuple[S, list[Problem]]:

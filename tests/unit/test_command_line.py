@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import pty
 import select
@@ -46,6 +47,29 @@ def test_settings_that_cannot_be_read_are_told_with_file_and_reason(
     assert main([*command, "--settings", str(path)]) == 2
     told = capsys.readouterr().err
     assert told.startswith(f"dsh-lsp {command[0]}: the settings in {path} cannot be read: {reason}")
+
+
+@pytest.mark.parametrize("command", [["run", "Hi."], ["doctor"]], ids=["run", "doctor"])
+@pytest.mark.parametrize("section", [3, None, "x", [1]])
+def test_a_section_that_is_none_is_told_whatever_the_command_line_adds_to_it(
+    command: list[str], section: object, tmp_path: Path, capsys
+) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text(json.dumps({"model": section}))
+    assert main([*command, "--settings", str(path), "--provider", "demo", "--model", "x"]) != 0
+    captured = capsys.readouterr()
+    assert "model: must be an object" in captured.out + captured.err
+
+
+@pytest.mark.parametrize("command", [["run", "Hi."], ["doctor"]], ids=["run", "doctor"])
+@pytest.mark.parametrize("content", ["[]", "null", "3"])
+def test_a_file_of_settings_that_holds_no_object_is_wrong_usage(
+    command: list[str], content: str, tmp_path: Path, capsys
+) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text(content)
+    assert main([*command, "--settings", str(path)]) == 2
+    assert f"the settings in {path} must be an object" in capsys.readouterr().err
 
 
 def test_whoever_starts_the_server_at_a_terminal_is_told_what_it_is_for() -> None:

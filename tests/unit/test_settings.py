@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dsh_lsp.compose import Settings
-from dsh_lsp.settings import read_settings
+from dsh_lsp.settings import read_settings, settings_under
 
 
 def test_good_settings_are_read_in_camel_case() -> None:
@@ -91,3 +93,15 @@ def test_a_problem_that_no_key_causes_gives_the_defaults() -> None:
     settings, problems = read_settings(Pair, {"low": 5})
     assert (settings.low, settings.high) == (0, 1)
     assert "low must be below high" in str(problems[0])
+
+
+def test_what_a_command_line_chooses_stands_over_the_file_and_leaves_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text('{"model": {"name": "a", "maxTokens": 3}, "edits": []}')
+    chosen = {"model.name": "b", "model.provider": None, "edits.save": False, "mode": "plan"}
+    assert settings_under(path, chosen) == {
+        "model": {"name": "b", "maxTokens": 3},
+        "edits": {"save": False},
+        "mode": "plan",
+    }
+    assert settings_under(None, {"sessions.directory": "/s"}) == {"sessions": {"directory": "/s"}}
