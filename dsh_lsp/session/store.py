@@ -25,7 +25,7 @@ import anyio.to_thread
 
 from dsh_lsp.errors import SessionError, UsageError
 from dsh_lsp.events import LogEvent
-from dsh_lsp.session.loading import Loaded, inspect_session
+from dsh_lsp.session.loading import Loaded, inspect_session, load_session
 from dsh_lsp.session.lock import WAIT_S, SessionLock
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.session.rows import pack
@@ -64,6 +64,15 @@ async def claim_session(path: Path, *, wait_s: float = WAIT_S) -> Loaded:
         lock.release()
         raise
     return replace(loaded, lock=lock)
+
+
+def look_at(path: Path) -> Loaded:
+    """Read a session without going on with it: closed in memory where a crash broke it off, as it is while it lives.
+
+    Raises:
+        SessionError: as `load_session`.
+    """
+    return load_session(path) if session_lock(path).is_held() else inspect_session(path)
 
 
 class RowFile(Protocol):
