@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
@@ -149,7 +148,7 @@ def _serve(log_file: str | None) -> int:
     descriptors = claim_descriptors()  # before anything can print into the protocol
     from dsh_lsp.lsp.log_file import start_logging
 
-    start_logging(log_file, level=os.environ.get("DSH_LOG_LEVEL", "WARNING"))
+    start_logging(log_file)
     from dsh_lsp.lsp.lifetime import run
     from dsh_lsp.lsp.server import build_server
 

@@ -41,6 +41,7 @@ from dsh_lsp.events import (
     encode_event,
 )
 from dsh_lsp.llm.adapter import Llm
+from dsh_lsp.log_level import read_level
 from dsh_lsp.messages import ToolResultBlock
 from dsh_lsp.providers import build_models
 from dsh_lsp.questions import Lines, Questions
@@ -82,12 +83,12 @@ class RunOptions:
 
 def run_prompt(options: RunOptions) -> int:
     """Run one prompt; the exit code: 0 completed, 1 failed, 2 usage, 130 interrupted."""
-    logging.basicConfig(level=os.environ.get("DSH_LOG_LEVEL", "ERROR").upper(), stream=sys.stderr)
     if not options.prompt.strip():
         return _complain("there is nothing to do: the prompt is empty", USAGE)
     if not options.directory.is_dir():
         return _complain(f"{options.directory} is not a directory", USAGE)
     try:
+        logging.basicConfig(level=read_level(os.environ, default="ERROR"), stream=sys.stderr)
         settings = choose_settings(options)
     except ConfigError as error:
         return _complain(str(error), USAGE)

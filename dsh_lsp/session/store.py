@@ -11,7 +11,6 @@ import asyncio
 import logging
 import os
 import re
-import sys
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +22,7 @@ from typing import Protocol
 import anyio
 import anyio.to_thread
 
+from dsh_lsp.directories import locks_directory
 from dsh_lsp.errors import SessionError, UsageError
 from dsh_lsp.events import LogEvent
 from dsh_lsp.session.loading import Loaded, inspect_session, load_session
@@ -36,18 +36,9 @@ log = logging.getLogger(__name__)
 _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 
 
-def state_directory() -> Path:
-    """Where sessions live unless a setting says otherwise: the user's local state directory."""
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "dsh_lsp"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "dsh_lsp"
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "dsh_lsp"
-
-
 def session_lock(path: Path) -> SessionLock:
     """The lock of a session, not taken yet; always in the local state directory, wherever the session lies."""
-    return SessionLock(path, folder=state_directory() / "locks")
+    return SessionLock(path, folder=locks_directory())
 
 
 async def claim_session(path: Path, *, wait_s: float = WAIT_S) -> Loaded:

@@ -105,7 +105,7 @@ async def test_the_gate_blocks_a_turn_before_a_model_sees_it(entry) -> None:
 async def test_the_gate_needs_its_setting(entry) -> None:
     async with hosted([], entry("gate.py")) as h:
         assert [str(failure) for failure in h.plugins.report().failed] == [
-            "plugin gate: settings.forbidden: Field required"
+            "plugin gate: settings.forbidden: is missing"
         ]
 
 
