@@ -47,6 +47,7 @@ from dsh_lsp.providers import build_models
 from dsh_lsp.questions import Lines, Questions
 from dsh_lsp.screen import Screen
 from dsh_lsp.session.log import SessionLog
+from dsh_lsp.session.store import SessionStore
 from dsh_lsp.settings import read_settings, settings_under
 from dsh_lsp.tools.cards import call_card
 from dsh_lsp.tools.registry import ToolRegistry
@@ -90,6 +91,9 @@ def run_prompt(options: RunOptions) -> int:
     try:
         logging.basicConfig(level=read_level(os.environ, default="ERROR"), stream=sys.stderr)
         settings = choose_settings(options)
+        logging.getLogger(SessionStore.__module__).setLevel(
+            logging.CRITICAL
+        )  # its failures end the run, with its words
     except ConfigError as error:
         return _complain(str(error), USAGE)
     run = _Run(options, settings)

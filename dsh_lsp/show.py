@@ -73,6 +73,9 @@ def find(session: str, folder: Path) -> Path:
     Raises:
         SessionError: `UNKNOWN_SESSION`.
     """
+    if not session.strip():
+        which = "say which session: an id, the beginning of one, the path of a log, or `last`"
+        raise SessionError(which, code="UNKNOWN_SESSION")
     if session.endswith(".jsonl") or os.sep in session:
         path = Path(session)
         if not path.is_file():

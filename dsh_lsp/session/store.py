@@ -141,6 +141,7 @@ class SessionStore:
         # A thread of its own, which ends with the store: a barrier is on the way to every request and every tool.
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="session-log")
         self._failure: SessionError | None = None
+        self._failure_logged = False
         self._closed = False
         log.appended.listen(self.enqueue)
 
@@ -170,11 +171,13 @@ class SessionStore:
         self._pending.append(event)
 
     async def settle(self) -> None:
-        """Put all on disk when nobody waits for it; a failure is logged, and told to whoever flushes next."""
+        """Put all on disk when nobody waits for it; a failure is logged once, and told to whoever flushes next."""
         try:
             await self.flush()
         except SessionError as error:
-            log.error("%s", error)
+            if not self._failure_logged:
+                self._failure_logged = True
+                log.error("%s", error)
 
     async def flush(self) -> None:
         """Put all that was enqueued on disk; callers that come together share one barrier.
