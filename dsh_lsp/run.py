@@ -91,9 +91,8 @@ def run_prompt(options: RunOptions) -> int:
     try:
         logging.basicConfig(level=read_level(os.environ, default="ERROR"), stream=sys.stderr)
         settings = choose_settings(options)
-        logging.getLogger(SessionStore.__module__).setLevel(
-            logging.CRITICAL
-        )  # its failures end the run, with its words
+        # A log that cannot be written ends the run, which says so itself.
+        logging.getLogger(SessionStore.__module__).setLevel(logging.CRITICAL)
     except ConfigError as error:
         return _complain(str(error), USAGE)
     run = _Run(options, settings)
