@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
 from dsh_lsp import __version__
+
+PROVIDERS = "deepseek, openai_compatible, anthropic or demo: a script (default: deepseek)"
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -74,9 +75,7 @@ def _describe_run(run: argparse.ArgumentParser) -> None:
         "--json", action="store_true", help="print the session's events, a JSON row each, and nothing else"
     )
     run.add_argument("--model", metavar="NAME", help="the model (default: deepseek-flash)")
-    run.add_argument(
-        "--provider", metavar="P", help="deepseek, openai_compatible, anthropic or demo: a script (default: deepseek)"
-    )
+    run.add_argument("--provider", metavar="P", help=PROVIDERS)
     run.add_argument("--mode", metavar="M", help="ask, auto-edit, read-only or plan (default: ask)")
     run.add_argument("--settings", metavar="FILE", type=Path, help="settings as JSON, as an editor gives them")
     _add_sessions(run)
@@ -111,14 +110,22 @@ def _describe_doctor(doctor: argparse.ArgumentParser) -> None:
     doctor.description = "Look at everything that a model call needs, and say what to do about what is missing."
     doctor.epilog = "Exit codes: 0 a session could work, 1 something is to be mended, 2 wrong usage."
     doctor.add_argument("--model", metavar="NAME", help="the model to look for")
-    doctor.add_argument("--provider", metavar="P", help="deepseek, openai_compatible or anthropic")
+    doctor.add_argument("--provider", metavar="P", help=PROVIDERS)
     doctor.add_argument("--settings", metavar="FILE", type=Path, help="settings as JSON, as an editor gives them")
 
 
 def _add_sessions(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--sessions", metavar="DIR", type=Path, help="where session logs live (default: in your state directory)"
+        "--sessions", metavar="DIR", type=_folder, help="where session logs live (default: in your state directory)"
     )
+
+
+def _folder(text: str) -> Path:
+    """A folder that is there, or may come to be."""
+    path = Path(text)
+    if path.exists() and not path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is not a directory")
+    return path
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -149,7 +156,7 @@ def _serve(log_file: str | None) -> int:
     descriptors = claim_descriptors()  # before anything can print into the protocol
     from dsh_lsp.lsp.log_file import start_logging
 
-    start_logging(log_file, level=os.environ.get("DSH_LOG_LEVEL", "WARNING"))
+    start_logging(log_file)
     from dsh_lsp.lsp.lifetime import run
     from dsh_lsp.lsp.server import build_server
 

@@ -20,6 +20,7 @@ from dsh_lsp.agent.prompt import SystemPrompt
 from dsh_lsp.agent.request import AgentOptions
 from dsh_lsp.agent.snapshot import RuntimeContext
 from dsh_lsp.decisions import Mode, ModelSelected
+from dsh_lsp.directories import sessions_directory, state_directory
 from dsh_lsp.errors import ConfigError, LlmError
 from dsh_lsp.events import LogEvent, RequestHeaderLogged
 from dsh_lsp.llm.adapter import Llm
@@ -49,9 +50,9 @@ from dsh_lsp.plugins.retry import Settings as RetrySettings
 from dsh_lsp.providers import ModelSettings, key_variables
 from dsh_lsp.session.loading import load_session
 from dsh_lsp.session.log import SessionHeader, SessionLog, wall_clock_ms
-from dsh_lsp.session.store import SessionStore, claim_session, session_lock, state_directory
+from dsh_lsp.session.store import SessionStore, claim_session, session_lock
 from dsh_lsp.session.summary import Summary, SummaryFold
-from dsh_lsp.settings import Live, SettingsModel, raises_rights
+from dsh_lsp.settings import AbsolutePath, Live, SettingsModel, raises_rights
 from dsh_lsp.shell.environment import ChildEnvironment
 from dsh_lsp.shell.rules import CommandRules, ShellSettings
 from dsh_lsp.tools.approvals import Approvals
@@ -76,10 +77,11 @@ class EditSettings(SettingsModel):
 class SessionSettings(SettingsModel):
     """Where sessions live."""
 
-    directory: str | None = Field(
+    directory: AbsolutePath | None = Field(
         default=None,
         json_schema_extra=raises_rights(None),
-        description="Where session logs live; in the user's state directory, unless set.",
+        description="Where session logs live: an absolute path, where `~` is your home; in the user's state "
+        "directory, unless set.",
     )
 
 
@@ -198,7 +200,7 @@ class Session:
 
 def sessions_folder(settings: Settings) -> Path:
     """Where sessions live."""
-    return Path(settings.sessions.directory) if settings.sessions.directory else state_directory() / "sessions"
+    return Path(settings.sessions.directory) if settings.sessions.directory else sessions_directory()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Doctor: looks at everything that a model call needs, and says what to do about what is missing.
 
-Rules: reads settings as an editor gives them; changes nothing, but imports the plugins that they name; sends the key
-nowhere but to the server that a session would ask; shows it nowhere.
+Rules: reads settings as an editor gives them; imports the plugins that they name; leaves nothing behind; sends the
+key nowhere but to the server that a session would ask; shows it nowhere.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import platform
 import shutil
 import sys
+import tempfile
 import textwrap
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -20,16 +21,17 @@ from typing import Final, Literal
 
 import dsh_lsp
 from dsh_lsp.compose import Settings, sessions_folder
+from dsh_lsp.directories import locks_directory, logs_directory
 from dsh_lsp.errors import ConfigError, LlmError, error_chain
 from dsh_lsp.llm.adapter import Adapter, Balances, Keyed, Lists
+from dsh_lsp.log_level import LEVEL_VARIABLE, read_level
 from dsh_lsp.messages import CallConfig
 from dsh_lsp.plugin import check_plugin
 from dsh_lsp.plugin_host import PluginEntry, read_plugin_settings
 from dsh_lsp.plugin_source import bring_in, locate
 from dsh_lsp.providers import ModelSettings, build_models
 from dsh_lsp.screen import MAX_WIDTH, PIPE_WIDTH, harmless
-from dsh_lsp.session.store import state_directory
-from dsh_lsp.settings import read_settings, settings_in
+from dsh_lsp.settings import read_settings, settings_under
 
 FAILED: Final = 1
 USAGE: Final = 2
@@ -37,6 +39,9 @@ PACKAGES: Final = ("pygls", "lsprotocol", "httpx", "httpx-sse", "pydantic", "any
 MAX_NAMES: Final = 8
 TOPIC_WIDTH: Final = 10
 INDENT: Final = 17
+STATE_ADVICE: Final = "let your user write there" + (
+    ", or set XDG_STATE_HOME to a folder where it may" if sys.platform == "linux" else ""
+)
 
 State = Literal["ok", "note", "wrong"]
 MARKS: Final[Mapping[State, str]] = {"ok": "ok   ", "note": "note ", "wrong": "WRONG"}
@@ -101,11 +106,9 @@ def _read(path: Path | None, provider: str | None, model: str | None) -> tuple[S
     Raises:
         ConfigError: the file cannot be read.
     """
-    raw = settings_in(path) if path is not None else {}
-    chosen = {key: value for key, value in (("provider", provider), ("name", model)) if value is not None}
-    if chosen and isinstance(raw, dict):
-        raw = {**raw, "model": {**raw.get("model", {}), **chosen}}
-    settings, problems = read_settings(Settings, raw)
+    settings, problems = read_settings(
+        Settings, settings_under(path, {"model.provider": provider, "model.name": model})
+    )
     return settings, [str(problem) for problem in problems]
 
 
@@ -118,11 +121,9 @@ async def examine(settings: Settings, problems: list[str], environ: Mapping[str,
     for entry in settings.plugins:
         yield _plugin(entry)
     yield _folder("sessions", sessions_folder(settings), "set sessions.directory to a folder that can be written")
-    yield Finding(
-        topic="log",
-        words=f"a file for each server in {state_directory() / 'logs'}; editors show it, too",
-        advice="DSH_LOG_LEVEL=DEBUG in a server's environment says more",
-    )
+    yield _folder("locks", locks_directory(), STATE_ADVICE)
+    yield _folder("log", logs_directory(), STATE_ADVICE, note="a file for each server; editors show it, too")
+    yield _log_level(environ)
     async for finding in _model(settings.model, environ):
         yield finding
 
@@ -157,14 +158,27 @@ def _plugin(entry: PluginEntry) -> Finding:
     return Finding(topic="plugin", words=entry.use)
 
 
-def _folder(topic: str, path: Path, advice: str) -> Finding:
-    """Whether files could be made in a folder, or the folder itself."""
-    near = path
-    while not near.exists() and near != near.parent:
-        near = near.parent
-    if near.is_dir() and os.access(near, os.W_OK):
-        return Finding(topic=topic, words=str(path))
-    return Finding(topic=topic, words=f"{path} cannot be written", state="wrong", advice=advice)
+def _folder(topic: str, path: Path, advice: str, note: str = "") -> Finding:
+    """Whether files could be made in a folder, or the folder itself, found by making something there for a moment."""
+    try:
+        near = path
+        while not near.exists():
+            near = near.parent
+        with tempfile.TemporaryDirectory(prefix=".dsh-lsp-doctor-", dir=near):
+            pass
+    except OSError as error:
+        words = f"{path} cannot be {'written' if near == path else 'made'}: {error.strerror}"
+        return Finding(topic=topic, words=words, state="wrong", advice=advice)
+    return Finding(topic=topic, words=f"{path}: {note}" if note else str(path))
+
+
+def _log_level(environ: Mapping[str, str]) -> Finding:
+    try:
+        level = read_level(environ, default="WARNING")
+    except ConfigError as error:
+        return Finding(topic="log level", words=str(error), state="wrong")
+    more = "" if level == "DEBUG" else f"{LEVEL_VARIABLE}=DEBUG in a server's environment says more"
+    return Finding(topic="log level", words=level, advice=more)
 
 
 async def _model(settings: ModelSettings, environ: Mapping[str, str]) -> AsyncIterator[Finding]:

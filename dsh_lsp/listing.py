@@ -9,9 +9,9 @@ from datetime import datetime
 from pathlib import Path
 
 from dsh_lsp.compose import summarize
+from dsh_lsp.directories import sessions_directory
 from dsh_lsp.screen import harmless
 from dsh_lsp.session.catalog import Catalog
-from dsh_lsp.session.store import state_directory
 from dsh_lsp.session.summary import Summary
 from dsh_lsp.wire import dumps, encode
 
@@ -20,7 +20,7 @@ ID_CHARS = 12  # of an id; enough for `show`, which takes its beginning
 
 def list_sessions(*, root: Path | None = None, as_json: bool = False, sessions: Path | None = None) -> int:
     """Print the sessions, of one workspace or of all; the exit code."""
-    folder = sessions or state_directory() / "sessions"
+    folder = sessions or sessions_directory()
     found = Catalog(folder, summarize).list(root=str(root) if root is not None else None)
     try:
         if as_json:

@@ -27,12 +27,13 @@ from dsh_lsp.errors import ConfigError, DshError, error_chain
 from dsh_lsp.hooks import Emit
 from dsh_lsp.plugin import Context, Scope, check_plugin
 from dsh_lsp.plugin_source import Brought, Source, Stamp, bring_in, lies_in, locate, places_of, stamp_of
-from dsh_lsp.settings import Problem, SettingsModel
+from dsh_lsp.settings import SettingsModel
 from dsh_lsp.tools.pipeline import Outcome
 from dsh_lsp.tools.registry import ToolRegistry
 from dsh_lsp.tools.tool import (
     Execution,
 )
+from dsh_lsp.validation import problems_in
 from dsh_lsp.wire import Wire
 
 log = logging.getLogger(__name__)
@@ -281,10 +282,7 @@ def read_plugin_settings(plugin: Any, raw: dict[str, Any] | None) -> BaseModel |
     try:
         return model.model_validate(raw or {})
     except ValidationError as error:
-        problems = (
-            Problem(path=".".join(map(str, ("settings", *detail["loc"]))), message=detail["msg"])
-            for detail in error.errors(include_url=False)
-        )
+        problems = problems_in(error, model, raw or {}, under="settings")
         raise ConfigError("; ".join(map(str, problems)), code="BAD_SETTING") from None
 
 

@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError
 from dsh_lsp.errors import ConfigError
 from dsh_lsp.llm.adapter import Adapter, Llm
 from dsh_lsp.settings import SettingsModel, raises_rights
+from dsh_lsp.wire import to_camel
 
 Provider = Literal["deepseek", "openai_compatible", "anthropic", "demo"]
 PROVIDERS: tuple[Provider, ...] = get_args(Provider)
@@ -170,5 +171,5 @@ def _checked(model: Any, fields: Mapping[str, Any]) -> Any:
         return model(**fields)
     except ValidationError as error:
         detail = error.errors(include_url=False)[0]
-        message = f"model.{detail['loc'][0]} {detail['msg'].removeprefix('Value error, ')}"
+        message = f"model.{to_camel(str(detail['loc'][0]))}: {detail['msg'].removeprefix('Value error, ')}"
         raise ConfigError(message, code="BAD_SETTING") from error

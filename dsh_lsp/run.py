@@ -41,12 +41,14 @@ from dsh_lsp.events import (
     encode_event,
 )
 from dsh_lsp.llm.adapter import Llm
+from dsh_lsp.log_level import read_level
 from dsh_lsp.messages import ToolResultBlock
 from dsh_lsp.providers import build_models
 from dsh_lsp.questions import Lines, Questions
 from dsh_lsp.screen import Screen
 from dsh_lsp.session.log import SessionLog
-from dsh_lsp.settings import read_settings, settings_in
+from dsh_lsp.session.store import SessionStore
+from dsh_lsp.settings import read_settings, settings_under
 from dsh_lsp.tools.cards import call_card
 from dsh_lsp.tools.registry import ToolRegistry
 from dsh_lsp.upkeep import RetryPlanned
@@ -82,13 +84,15 @@ class RunOptions:
 
 def run_prompt(options: RunOptions) -> int:
     """Run one prompt; the exit code: 0 completed, 1 failed, 2 usage, 130 interrupted."""
-    logging.basicConfig(level=os.environ.get("DSH_LOG_LEVEL", "ERROR").upper(), stream=sys.stderr)
     if not options.prompt.strip():
         return _complain("there is nothing to do: the prompt is empty", USAGE)
     if not options.directory.is_dir():
         return _complain(f"{options.directory} is not a directory", USAGE)
     try:
+        logging.basicConfig(level=read_level(os.environ, default="ERROR"), stream=sys.stderr)
         settings = choose_settings(options)
+        # A log that cannot be written ends the run, which says so itself.
+        logging.getLogger(SessionStore.__module__).setLevel(logging.CRITICAL)
     except ConfigError as error:
         return _complain(str(error), USAGE)
     run = _Run(options, settings)
@@ -113,19 +117,13 @@ def choose_settings(options: RunOptions) -> Settings:
     Raises:
         ConfigError: one is wrong; the text names its key.
     """
-    raw = settings_in(options.settings) if options.settings is not None else {}
-    chosen = {"provider": options.provider, "name": options.model}
-    parts: dict[str, JsonObject] = {
-        "model": {key: value for key, value in chosen.items() if value is not None},
-        "sessions": {"directory": str(options.sessions.absolute())} if options.sessions is not None else {},
+    chosen = {
+        "model.provider": options.provider,
+        "model.name": options.model,
+        "mode": options.mode,
+        "sessions.directory": str(options.sessions.absolute()) if options.sessions is not None else None,
     }
-    if isinstance(raw, dict):
-        for section, values in parts.items():
-            if values and isinstance(raw.setdefault(section, {}), dict):
-                raw[section] |= values
-        if options.mode is not None:
-            raw["mode"] = options.mode
-    settings, problems = read_settings(Settings, raw)
+    settings, problems = read_settings(Settings, settings_under(options.settings, chosen))
     if problems:
         raise ConfigError("; ".join(f"setting {problem}" for problem in problems), code="BAD_SETTING")
     return settings

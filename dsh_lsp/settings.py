@@ -7,15 +7,14 @@ each is told with the key's path.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Annotated, Any, Final, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from dsh_lsp.errors import ConfigError
+from dsh_lsp.validation import Problem, problems_in
 from dsh_lsp.wire import JsonObject, json_copy, loads, to_camel
 
 _STRICTEST: Final = "strictest"
@@ -26,24 +25,26 @@ def raises_rights(strictest: Any) -> dict[str, Any]:
     return {_STRICTEST: strictest}
 
 
+def _absolute(text: str) -> str:
+    try:
+        path = Path(text).expanduser()
+    except RuntimeError as error:  # there is no such user
+        raise ValueError(str(error)) from error
+    if not path.is_absolute():
+        raise ValueError("must be an absolute path; ~ stands for your home")
+    return str(path)
+
+
+AbsolutePath = Annotated[str, AfterValidator(_absolute)]
+"""A path that means the same wherever a server starts; `~` is already replaced."""
+
+
 class SettingsModel(BaseModel):
     """Base of settings: camelCase outside, nothing coerced, nothing unknown."""
 
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, strict=True
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
-    """One key that is not as it should be; `path` is dotted, as the user wrote it."""
-
-    path: str
-    message: str
-    unknown: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.message}"
 
 
 S = TypeVar("S", bound=BaseModel)
@@ -68,17 +69,48 @@ def rights_of(model: type[BaseModel], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def settings_in(path: Path) -> Any:
-    """What a file holds, as an editor would give it: one JSON value, not looked at yet.
+def settings_under(path: Path | None, chosen: Mapping[str, Any]) -> JsonObject:
+    """The settings of a file, if there is one, under what a command line chose.
+
+    Args:
+        path: A file that holds what an editor would give.
+        chosen: Values by their dotted keys; None chooses nothing.
+
+    Returns:
+        Settings that `read_settings` has not looked at yet; a section that is none stays, to be told of there.
 
     Raises:
-        ConfigError: `BAD_SETTING`, there is no such file, or no JSON in it.
+        ConfigError: `BAD_SETTING`, there is no such file, or it holds no JSON object.
     """
+    data = _settings_in(path) if path is not None else {}
+    for key, value in chosen.items():
+        if value is not None:
+            _choose(data, key.split("."), value)
+    return data
+
+
+def _choose(data: JsonObject, path: Sequence[str], value: Any) -> None:
+    """Put a value where it belongs, unless something stands in its way that is no section."""
+    *sections, name = path
+    node: Any = data
+    for section in sections:
+        if node.get(section, []) == []:  # as Lua writes an empty one
+            node[section] = {}
+        node = node[section]
+        if not isinstance(node, dict):
+            return
+    node[name] = value
+
+
+def _settings_in(path: Path) -> JsonObject:
     try:
-        return loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+        data = loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(f"the settings in {path} cannot be read: {reason}", code="BAD_SETTING") from error
+    if not isinstance(data, dict):
+        raise ConfigError(f"the settings in {path} must be an object: {{...}}", code="BAD_SETTING")
+    return data
 
 
 def read_settings(model: type[S], raw: Any) -> tuple[S, list[Problem]]:
@@ -102,9 +134,9 @@ def clean_settings(model: type[S], raw: Any, *, last: S | None = None) -> tuple[
         try:
             model.model_validate(data)
         except ValidationError as error:
-            details = error.errors(include_url=False)
-            problems += [_problem(model, detail) for detail in details]
-            removed = [path for detail in details if (path := _remove(data, detail["loc"])) is not None]
+            problems += problems_in(error, model, data)
+            locations = [detail["loc"] for detail in error.errors(include_url=False)]
+            removed = [path for location in locations if (path := _remove(data, location)) is not None]
             if not removed:  # no single key is to blame
                 return _nested(strictest), problems
             for path in removed:
@@ -157,26 +189,6 @@ def _copy(model: type[BaseModel], value: Any) -> Any:
         else json_copy(item)
         for key, item in value.items()
     }
-
-
-def _problem(model: type[BaseModel], detail: Any) -> Problem:
-    location = tuple(detail["loc"])
-    path = ".".join(str(part) for part in location)
-    if detail["type"] != "extra_forbidden":
-        message = "must be an object" if detail["type"] == "model_type" else detail["msg"]
-        return Problem(path=path, message=message)
-    near = get_close_matches(str(location[-1]), _keys_at(model, location[:-1]), n=2)
-    hint = f"; did you mean {' or '.join(near)}?" if near else ""
-    return Problem(path=path, message=f"there is no such setting{hint}", unknown=True)
-
-
-def _keys_at(model: type[BaseModel], location: tuple[Any, ...]) -> list[str]:
-    for part in location:
-        field = next((f for f in model.model_fields.values() if f.alias == part), None)
-        if field is None or not (isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)):
-            return []
-        model = field.annotation
-    return [field.alias for field in model.model_fields.values() if field.alias]
 
 
 def _remove(data: JsonObject, location: tuple[Any, ...]) -> tuple[str, ...] | None:

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from dsh_lsp.directories import sessions_directory
 from dsh_lsp.errors import SessionError
 from dsh_lsp.events import RequestHeaderLogged
 from dsh_lsp.messages import Message, ReasoningBlock, TextBlock, ToolCallBlock, ToolResultBlock
 from dsh_lsp.screen import harmless
 from dsh_lsp.session.catalog import Catalog
-from dsh_lsp.session.loading import load_session
 from dsh_lsp.session.log import SessionHeader, SessionLog
-from dsh_lsp.session.store import state_directory
+from dsh_lsp.session.store import look_at
 from dsh_lsp.session.summary import title_of
 from dsh_lsp.session.view import SessionView, view_of
 from dsh_lsp.session.view_items import (
@@ -41,7 +41,7 @@ MAX_RESULT_LINES = 12
 def show_session(session: str, *, shown_as: As = "editor", sessions: Path | None = None) -> int:
     """Print a session; the exit code: 0, or 1 when it is not there or cannot be read."""
     try:
-        log = load_session(find(session, sessions or state_directory() / "sessions")).log
+        log = look_at(find(session, sessions or sessions_directory())).log
     except SessionError as error:
         sys.stderr.write(f"dsh-lsp show: {error}\n")
         return 1
@@ -73,6 +73,9 @@ def find(session: str, folder: Path) -> Path:
     Raises:
         SessionError: `UNKNOWN_SESSION`.
     """
+    if not session.strip():
+        which = "say which session: an id, the beginning of one, the path of a log, or `last`"
+        raise SessionError(which, code="UNKNOWN_SESSION")
     if session.endswith(".jsonl") or os.sep in session:
         path = Path(session)
         if not path.is_file():

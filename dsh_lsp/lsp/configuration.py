@@ -11,7 +11,8 @@ import logging
 from typing import Any, Final
 
 from dsh_lsp.compose import Settings
-from dsh_lsp.settings import Problem, clean_settings, rights_of, value_at
+from dsh_lsp.settings import clean_settings, rights_of, value_at
+from dsh_lsp.validation import Problem
 from dsh_lsp.wire import JsonObject
 
 log = logging.getLogger(__name__)

@@ -21,6 +21,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from dsh_lsp.directories import logs_directory
+from dsh_lsp.errors import ConfigError
+from dsh_lsp.log_level import read_level
+
+log = logging.getLogger(__name__)
+
+DEFAULT_LEVEL: Final = "WARNING"
 MAX_FILE_BYTES: Final = 1 << 20
 MAX_RECORD_CHARS: Final = 64 << 10
 KEPT_FILES: Final = 10  # of servers that are gone
@@ -46,17 +53,30 @@ def redact(text: str, environ: Mapping[str, str] = os.environ) -> str:
 # -- the file ------------------------------------------------------------------------------------------------
 
 
-def start_logging(path: str | None = None, *, level: str = "WARNING") -> None:
-    """Log to stderr and to a file: `path`, or one in the user's state directory that names this process."""
-    chosen = logging.getLevelNamesMapping().get(level.upper(), logging.WARNING)
-    file = LogFile(Path(path) if path else log_directory() / f"dsh-lsp-{os.getpid()}.log")
+def start_logging(path: str | None = None, *, environ: Mapping[str, str] = os.environ) -> None:
+    """Log to stderr and to a file in the user's state directory that names this process; or to `path` alone.
+
+    A level that is none, and a `path` that cannot be written, are told of first.
+    """
+    complaints: list[str] = []
+    try:
+        level = read_level(environ, default=DEFAULT_LEVEL)
+    except ConfigError as error:
+        level = DEFAULT_LEVEL
+        complaints.append(f"{error}; {level} counts")
+    file = LogFile(Path(path) if path else logs_directory() / f"dsh-lsp-{os.getpid()}.log")
     handlers: list[logging.Handler] = [file]
-    if path is None and sys.stderr is not None:
+    if path and (reason := file.begin()):
+        handlers = []
+        complaints.append(f"the log {path} cannot be written ({reason}); it goes to standard error")
+    if (path is None or not handlers) and sys.stderr is not None:
         handlers.append(logging.StreamHandler(sys.stderr))
     for handler in handlers:
         handler.setFormatter(_Redacting(_FORMAT))
-    logging.basicConfig(level=chosen, handlers=handlers)
+    logging.basicConfig(level=level, handlers=handlers)
     logging.getLogger("pygls").setLevel(logging.WARNING)  # it logs every message at INFO
+    for complaint in complaints:
+        log.warning("%s", complaint)
 
 
 def log_path() -> Path | None:
@@ -77,6 +97,14 @@ class LogFile(logging.Handler):
         self._max_bytes = max_bytes
         self._begun = False
         self._failed = False
+
+    def begin(self) -> str:
+        """Make the file now instead of with its first record; why it cannot be written, or nothing."""
+        try:
+            self._append(b"")
+        except OSError as error:
+            return error.strerror or str(error)
+        return ""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Append a record; a file that cannot be written is complained of once."""
@@ -112,17 +140,6 @@ class _Redacting(logging.Formatter):
 
 def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
-
-
-def log_directory() -> Path:
-    """A folder in the user's state directory; that of `session.store`, whose import waits for the first answer."""
-    if sys.platform == "win32":
-        state = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        state = Path.home() / "Library" / "Application Support"
-    else:
-        state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    return state / "dsh_lsp" / "logs"
 
 
 def _forget_old_files(path: Path) -> None:

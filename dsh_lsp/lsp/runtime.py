@@ -22,7 +22,7 @@ from dsh_lsp.lsp.folders import WindowFolders
 from dsh_lsp.lsp.sessions import LiveSession, Sessions
 from dsh_lsp.lsp.virtual import VirtualDocuments
 from dsh_lsp.messages import UserMessage
-from dsh_lsp.settings import Problem
+from dsh_lsp.validation import Problem
 from dsh_lsp.wire import JsonObject
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,6 @@ again when it has read it again: so nobody is told of what they do not show any 
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
@@ -18,6 +17,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from dsh_lsp.decisions import ReviewFile
+from dsh_lsp.directories import cache_directory
 from dsh_lsp.errors import SessionError, ToolError, UsageError
 from dsh_lsp.lsp.documents import Document, Documents, path_of, uri_of
 from dsh_lsp.lsp.protocol import SCHEME
@@ -147,15 +147,6 @@ def keep_copy(uri: str, text: str) -> Path:
         file.write(text)
     new.replace(path)
     return path
-
-
-def cache_directory() -> Path:
-    """Where copies lie that may be thrown away."""
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "dsh_lsp" / "cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "dsh_lsp"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dsh_lsp"
 
 
 def _text_of(path: Path) -> str:

@@ -124,7 +124,8 @@ def plan(failure: LlmFailure, spent: Spent, settings: Settings, *, noise: float)
     if not is_transient(failure):
         return GiveUp()
     if spent.retries >= settings.max_retries:
-        return GiveUp(f"gave up after {spent.retries} retries" if spent.retries else "")
+        times = "one retry" if spent.retries == 1 else f"{spent.retries} retries"
+        return GiveUp(f"gave up after {times}" if spent.retries else "")
     if failure.code == "EMPTY_RESPONSE" and spent.empty >= settings.max_empty_retries:
         return GiveUp(f"gave up after {spent.empty} empty answers more")
     if failure.provider_retry_after_ms is not None:

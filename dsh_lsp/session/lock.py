@@ -117,6 +117,22 @@ class SessionLock:
         if not self._try():
             raise self._refusal()
 
+    def is_held(self) -> bool:
+        """Whether somebody has the session now; makes no file, and counts what cannot be known as held."""
+        if self._plain_is_held(*self._last_plain()):
+            return True
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
+        except OSError as error:
+            return not isinstance(error, FileNotFoundError)
+        try:
+            self._lock(descriptor)
+        except OSError as error:
+            return error.errno not in _UNSUPPORTED
+        finally:
+            os.close(descriptor)  # and so unlocks it
+        return False
+
     def release(self) -> None:
         """Let others have the session; a second call changes nothing."""
         free, self._free = self._free, None
@@ -168,7 +184,7 @@ class SessionLock:
         that did so for a lower number sees the higher one and takes its own back.
         """
         last, holder = self._last_plain()
-        if last and not (holder is FREE or (isinstance(holder, Holder) and _is_gone(holder))):
+        if self._plain_is_held(last, holder):
             return False
         mine = self._plain(last + 1)
         if not _made_whole(mine, dump_bytes(encode(self._me))):
@@ -181,6 +197,10 @@ class SessionLock:
             self._plain(number).unlink(missing_ok=True)
         self._free = weakref.finalize(self, partial(_let_go, mine, self._me))
         return True
+
+    @staticmethod
+    def _plain_is_held(last: int, holder: Holder | str | None) -> bool:
+        return last > 0 and holder is not FREE and not (isinstance(holder, Holder) and _is_gone(holder))
 
     def _plain(self, number: int) -> Path:
         return self._path.with_suffix(f".{number}.held")

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import os
 import re
-import sys
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,9 +22,10 @@ from typing import Protocol
 import anyio
 import anyio.to_thread
 
+from dsh_lsp.directories import locks_directory
 from dsh_lsp.errors import SessionError, UsageError
 from dsh_lsp.events import LogEvent
-from dsh_lsp.session.loading import Loaded, inspect_session
+from dsh_lsp.session.loading import Loaded, inspect_session, load_session
 from dsh_lsp.session.lock import WAIT_S, SessionLock
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.session.rows import pack
@@ -36,18 +36,9 @@ log = logging.getLogger(__name__)
 _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 
 
-def state_directory() -> Path:
-    """Where sessions live unless a setting says otherwise: the user's local state directory."""
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "dsh_lsp"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "dsh_lsp"
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "dsh_lsp"
-
-
 def session_lock(path: Path) -> SessionLock:
     """The lock of a session, not taken yet; always in the local state directory, wherever the session lies."""
-    return SessionLock(path, folder=state_directory() / "locks")
+    return SessionLock(path, folder=locks_directory())
 
 
 async def claim_session(path: Path, *, wait_s: float = WAIT_S) -> Loaded:
@@ -64,6 +55,15 @@ async def claim_session(path: Path, *, wait_s: float = WAIT_S) -> Loaded:
         lock.release()
         raise
     return replace(loaded, lock=lock)
+
+
+def look_at(path: Path) -> Loaded:
+    """Read a session without going on with it: closed in memory where a crash broke it off, as it is while it lives.
+
+    Raises:
+        SessionError: as `load_session`.
+    """
+    return load_session(path) if session_lock(path).is_held() else inspect_session(path)
 
 
 class RowFile(Protocol):
@@ -141,6 +141,7 @@ class SessionStore:
         # A thread of its own, which ends with the store: a barrier is on the way to every request and every tool.
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="session-log")
         self._failure: SessionError | None = None
+        self._failure_logged = False
         self._closed = False
         log.appended.listen(self.enqueue)
 
@@ -170,11 +171,13 @@ class SessionStore:
         self._pending.append(event)
 
     async def settle(self) -> None:
-        """Put all on disk when nobody waits for it; a failure is logged, and told to whoever flushes next."""
+        """Put all on disk when nobody waits for it; a failure is logged once, and told to whoever flushes next."""
         try:
             await self.flush()
         except SessionError as error:
-            log.error("%s", error)
+            if not self._failure_logged:
+                self._failure_logged = True
+                log.error("%s", error)
 
     async def flush(self) -> None:
         """Put all that was enqueued on disk; callers that come together share one barrier.

@@ -105,7 +105,7 @@ async def test_the_gate_blocks_a_turn_before_a_model_sees_it(entry) -> None:
 async def test_the_gate_needs_its_setting(entry) -> None:
     async with hosted([], entry("gate.py")) as h:
         assert [str(failure) for failure in h.plugins.report().failed] == [
-            "plugin gate: settings.forbidden: Field required"
+            "plugin gate: settings.forbidden: is missing"
         ]
 
 
@@ -138,12 +138,22 @@ async def test_the_die_is_a_tool_that_the_model_can_call(entry) -> None:
         assert spec.parameters["properties"]["sides"]["description"] == "how many sides the die has"
 
 
+async def test_the_tally_is_a_fact_that_outlives_its_plugin(entry) -> None:
+    script = [call("add", a=1, b=2), say("3"), say("hello")]
+    async with hosted(script, entry("tally.py"), tools=[Add()]) as h:
+        await h.headless.ask("1 + 2?")
+        await h.headless.ask("hi")
+        tallies = [event.data for event in h.headless.of("tally/turn")]
+        assert [tally.data for tally in tallies] == [{"turn": 1, "tools": 1}, {"turn": 2, "tools": 0}]
+        assert all(tally.ignorable for tally in tallies), "or a session without the plugin could not be opened"
+
+
 async def test_all_blocks_run_together(entry) -> None:
     entries = [entry(block, **({"forbidden": ["x"]} if block == "gate.py" else {})) for block in BLOCKS]
     async with hosted([say("one"), say("two")], *entries) as h:
         report = h.plugins.report()
         assert report.failed == ()
-        assert report.loaded == ("tracer", "gate", "planner", "second-look", "dice")
+        assert report.loaded == ("tracer", "gate", "planner", "second-look", "dice", "tally")
         await h.headless.ask("hi")
         assert h.headless.types[-1] == "turn/end"
         assert (await h.plugins.reload()).loaded == report.loaded

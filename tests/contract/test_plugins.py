@@ -88,7 +88,7 @@ def test_the_setting_takes_names_and_names_with_settings() -> None:
     [
         (7, "plugins.1"),
         ({}, "plugins.1.use"),
-        ("", "plugins.1.use"),
+        ("", "plugins.1"),
         ({"use": "a", "setings": {}}, "plugins.1.setings"),
     ],
 )
@@ -125,14 +125,14 @@ def apply(ctx, settings):
         ("name = 'p'\ndef apply(ctx, s): ...", {"a": 1}, "p", "it takes no settings"),
         ("name = 'p'\nSettings = 7\ndef apply(ctx, s): ...", {}, "p", "its `Settings` must be a pydantic model"),
         ("name = 'fine'\ndef apply(ctx, s): ...", None, "{file}", "a plugin of this name is loaded already"),
-        (WANTS, None, "wants", "settings.word: Field required"),
+        (WANTS, None, "wants", "settings.word: is missing"),
         (
             WANTS,
             {"word": 7, "maxWords": 0},
             "wants",
-            "settings.word: Input should be a valid string; settings.maxWords: Input should be greater than or equal",
+            "settings.word: must be a string; settings.maxWords: must be greater than or equal",
         ),
-        (WANTS, {"word": "w", "more": 1}, "wants", "settings.more: Extra inputs are not permitted"),
+        (WANTS, {"word": "w", "more": 1}, "wants", "settings.more: there is no such setting"),
     ],
 )
 async def test_a_plugin_that_fails_is_reported_by_name_and_the_rest_runs(

@@ -132,6 +132,12 @@ async def test_after_the_last_retry_the_failure_is_the_turns_and_says_how_often(
         assert error.message == "slow down; gave up after 2 retries"
 
 
+async def test_one_retry_is_told_as_one() -> None:
+    async with with_plugins([fail(RATE)] * 9, (retry, Settings(first_seconds=0.001, max_retries=1))) as w:
+        await w.h.ask("a")
+        assert w.h.of("turn/end")[0].data.reason.error.message == "slow down; gave up after one retry"
+
+
 async def test_a_new_step_has_a_new_budget() -> None:
     limits = Settings(first_seconds=0.001, max_retries=1)
     script = [fail(RATE), call("add", a=1, b=2), fail(RATE), say("done")]

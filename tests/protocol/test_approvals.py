@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lsprotocol import types
@@ -36,6 +38,15 @@ async def ask(editor) -> str:
     return asked["data"]["id"]
 
 
+def assert_is_on_the_page(status: dict[str, Any]) -> None:
+    """A status has every key that `docs/protocol.md` promises, and no other."""
+    page = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text()
+    (shape,) = re.findall(r"^`dsh/status` \(to [^)]*\): `(\{.*?\})`", page, re.MULTILINE | re.DOTALL)
+    written = re.findall(r"(\w+)(\??)(?=\s*[:,}])", re.sub(r'"\w+"', "", shape))
+    keys = {*status, *(key for value in status.values() if isinstance(value, dict) for key in value)}
+    assert {key for key, may_lack in written if not may_lack} <= keys <= {key for key, _ in written}
+
+
 async def test_an_approval_is_given_by_the_command_alone(project, model) -> None:
     model.script(READ_OUTSIDE, answer("Thanks."))
     async with fake_editor(project, model_url=model.url) as editor:
@@ -44,6 +55,7 @@ async def test_an_approval_is_given_by_the_command_alone(project, model) -> None
         assert [effect["kind"] for effect in asked["effects"]] == ["outside"]
         status = await editor.command("dsh.status")
         assert (status["state"], status["waitingFor"]) == ("waiting", "approval")
+        assert_is_on_the_page(status)
         assert not editor.seen("tool/result")
         await editor.command("dsh.approve", {"approval": approval, "decision": "allowOnce"})
         await editor.event("turn/end")

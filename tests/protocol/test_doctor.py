@@ -30,13 +30,15 @@ def server():
         yield running
 
 
-def doctor(folder: Path, settings: dict[str, Any], *arguments: str, key: str = KEY) -> tuple[int, str]:
+def doctor(
+    folder: Path, settings: dict[str, Any], *arguments: str, key: str = KEY, environ: dict[str, str] | None = None
+) -> tuple[int, str]:
     """Run it; the exit code, and what it prints with its line breaks made spaces."""
     path = folder / "settings.json"
     path.write_text(json.dumps(settings))
     done = subprocess.run(
         [sys.executable, "-m", "dsh_lsp", "doctor", "--settings", str(path), *arguments],
-        env={**os.environ, "DEEPSEEK_API_KEY": key, "XDG_STATE_HOME": str(folder)},
+        env={**os.environ, "DEEPSEEK_API_KEY": key, "XDG_STATE_HOME": str(folder), **(environ or {})},
         capture_output=True,
         text=True,
         timeout=30,
@@ -103,12 +105,46 @@ def test_a_model_that_is_not_offered_is_noted_with_those_that_are(tmp_path, serv
             "tracer: settings.level",
         ),
         ({"sessions": {"directory": "/dev/null/none"}, "model": {"provider": "demo"}}, "set sessions.directory"),
+        (
+            {"sessions": {"directory": "here"}, "model": {"provider": "demo"}},
+            "sessions.directory: must be an absolute",
+        ),
     ],
 )
 def test_what_is_wrong_with_settings_is_told_with_their_keys(tmp_path, settings, words) -> None:
     code, said = doctor(tmp_path, settings)
     assert code == 1
     assert words in said
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a folder in which nobody may make anything")
+def test_folders_that_look_writable_but_are_not_are_found_and_nothing_is_left_behind(tmp_path) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    settings = {"sessions": {"directory": "/proc/x"}, "model": {"provider": "demo"}}
+    code, said = doctor(tmp_path, settings, environ={"XDG_STATE_HOME": str(state)})
+    assert code == 1
+    assert "WRONG sessions /proc/x cannot be made: " in said
+    assert f"ok locks {state}/dsh_lsp/locks" in said
+    assert f"ok log {state}/dsh_lsp/logs" in said
+    assert list(state.iterdir()) == []
+    code, said = doctor(tmp_path, {"model": {"provider": "demo"}}, environ={"XDG_STATE_HOME": "/proc/x"})
+    assert code == 1
+    for topic, folder in (("sessions", "sessions"), ("locks", "locks"), ("log", "logs")):
+        assert f"WRONG {topic} /proc/x/dsh_lsp/{folder} cannot be made: " in said
+    assert "set XDG_STATE_HOME" in said
+
+
+def test_a_home_is_put_in_the_place_of_its_sign(tmp_path) -> None:
+    settings = {"sessions": {"directory": "~/s"}, "model": {"provider": "demo"}}
+    _, said = doctor(tmp_path, settings, environ={"HOME": str(tmp_path)})
+    assert f"ok sessions {tmp_path}/s" in said
+
+
+def test_a_log_level_that_is_none_is_found(tmp_path) -> None:
+    code, said = doctor(tmp_path, {"model": {"provider": "demo"}}, environ={"DSH_LOG_LEVEL": "foo"})
+    assert code == 1
+    assert "WRONG log level DSH_LOG_LEVEL is 'foo', and must be one of DEBUG, INFO" in said
 
 
 def test_settings_that_cannot_be_read_are_wrong_usage(tmp_path) -> None:

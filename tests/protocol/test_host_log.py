@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dsh_lsp.lsp.log_file import LogFile, log_directory, redact
-from dsh_lsp.session.store import state_directory
+from dsh_lsp.lsp.log_file import LogFile, redact
 from tests.support.raw_client import RawClient
 
 FIXTURE = ("-m", "tests.protocol.host_fixture")
@@ -98,10 +97,6 @@ def test_files_of_servers_that_are_gone_do_not_gather(tmp_path) -> None:
     assert left == {"dsh-lsp-99.log", *(f"dsh-lsp-{number}.log" for number in range(20, 30))}
 
 
-def test_it_lies_beside_the_sessions() -> None:
-    assert log_directory() == state_directory() / "logs"
-
-
 # Keys
 
 
@@ -153,7 +148,24 @@ def test_the_real_server_logs_to_a_file_of_its_own(tmp_path) -> None:
         assert client.close() == 0
         (path,) = (tmp_path / "dsh_lsp" / "logs").iterdir()
         assert path.name == f"dsh-lsp-{client.process.pid}.log"
-        assert "dropped textDocument/didChange" in path.read_text()
+        written = path.read_text()
+        assert "dropped textDocument/didChange" in written
+        assert "DSH_LOG_LEVEL is 'nonsense', and must be one of DEBUG, " in written
+
+
+@pytest.mark.parametrize("path", ["/dev/null/x.log", "."])
+def test_a_log_that_cannot_be_written_is_told_at_the_start_and_goes_to_standard_error(tmp_path, path: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "dsh_lsp", "serve", "--log-file", path],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=30,
+        check=False,
+    )
+    assert f"the log {path} cannot be written (" in done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 # Stderr

@@ -37,7 +37,7 @@ def test_address_and_key_are_those_of_the_chosen_provider_alone() -> None:
 
 
 def test_a_wrong_address_is_told_with_its_key() -> None:
-    with pytest.raises(ConfigError, match=r"model\.base_?[uU]rl must be an http") as caught:
+    with pytest.raises(ConfigError, match=r"model\.baseUrl: must be an http") as caught:
         models(provider="deepseek", baseUrl="deepseek.com").adapter("deepseek")
     assert caught.value.code == "BAD_SETTING"
 

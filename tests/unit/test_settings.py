@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dsh_lsp.compose import Settings
-from dsh_lsp.settings import read_settings
+from dsh_lsp.settings import read_settings, settings_under
 
 
 def test_good_settings_are_read_in_camel_case() -> None:
@@ -23,7 +25,12 @@ def test_good_settings_are_read_in_camel_case() -> None:
         ({"maxParallelToolCalls": "3"}, "maxParallelToolCalls", "integer"),
         ({"model": {"maxTokens": -1}}, "model.maxTokens", "greater"),
         ({"model": {"provider": "openai"}}, "model.provider", "'deepseek'"),
-        ({"model": 7}, "model", "object"),
+        ({"model": 7}, "model", "must be an object"),
+        ({"edits": {"save": "yes"}}, "edits.save", "must be true or false"),
+        ({"eventToken": 1.5}, "eventToken", "must be a string or an integer"),
+        ({"model": {"name": ""}}, "model.name", "must not be empty"),
+        ({"shell": {"allow": "x"}}, "shell.allow", "must be a list"),
+        ({"plugins": [""]}, "plugins.0", "must not be empty"),
         ({"modle": {}}, "modle", "did you mean mode or model?"),
         ({"model": {"nmae": "x"}}, "model.nmae", "did you mean name?"),
     ],
@@ -91,3 +98,38 @@ def test_a_problem_that_no_key_causes_gives_the_defaults() -> None:
     settings, problems = read_settings(Pair, {"low": 5})
     assert (settings.low, settings.high) == (0, 1)
     assert "low must be below high" in str(problems[0])
+
+
+def test_what_a_command_line_chooses_stands_over_the_file_and_leaves_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text('{"model": {"name": "a", "maxTokens": 3}, "edits": []}')
+    chosen = {"model.name": "b", "model.provider": None, "edits.save": False, "mode": "plan"}
+    assert settings_under(path, chosen) == {
+        "model": {"name": "b", "maxTokens": 3},
+        "edits": {"save": False},
+        "mode": "plan",
+    }
+    assert settings_under(None, {"sessions.directory": "/s"}) == {"sessions": {"directory": "/s"}}
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [("/s", "/s"), ("~/s", str(Path.home() / "s")), ("s", None), ("", None), ("~nobody-at-all/s", None)],
+)
+def test_the_folder_of_sessions_is_absolute_or_told(given: str, read: str | None) -> None:
+    settings, problems = read_settings(Settings, {"sessions": {"directory": given}})
+    assert settings.sessions.directory == read
+    assert [problem.path for problem in problems] == ([] if read else ["sessions.directory"])
+
+
+@pytest.mark.parametrize(
+    ("raw", "told"),
+    [
+        ({"shell": {"allow": ['rm "x']}}, "shell.allow: 'rm \"x' is not one plain command with its words, and"),
+        ({"plugins": [{"settings": {}}]}, "plugins.0.use: is missing"),
+        ({"sessions": {"directory": "here"}}, "sessions.directory: must be an absolute path; ~ stands for your home"),
+    ],
+)
+def test_what_a_setting_says_of_itself_is_told_in_its_words_alone(raw, told) -> None:
+    _, (problem,) = read_settings(Settings, raw)
+    assert str(problem).startswith(told)

@@ -21,12 +21,12 @@ import pytest
 from dsh_lsp import __version__
 from dsh_lsp.errors import SessionError
 from dsh_lsp.session import lock as lock_module
-from dsh_lsp.session.lock import SessionLock
+from dsh_lsp.session.lock import SessionLock, system_lock
 
 HOLD = """
 import sys
 from pathlib import Path
-from dsh_lsp.session.lock import SessionLock
+from dsh_lsp.session.lock import SessionLock, system_lock
 lock = SessionLock(Path(sys.argv[1]), folder=Path(sys.argv[2]))
 lock.take_now()
 print("taken", flush=True)
@@ -300,3 +300,19 @@ def test_the_highest_number_counts_whatever_else_lies_there(session: Path, folde
 
 def test_the_module_says_how_long_a_window_may_take_to_reload() -> None:
     assert lock_module.WAIT_S == 5.0
+
+
+@pytest.mark.parametrize("system", [system_lock, cannot(errno.ENOLCK)], ids=["locks", "no locks"])
+def test_whether_a_session_is_held_can_be_asked_without_taking_it(
+    session: Path, folder: Path, system: Callable[[int], None]
+) -> None:
+    lock, asking = (SessionLock(session, folder=folder, lock=system) for _ in range(2))
+    assert not asking.is_held()
+    assert not folder.exists(), "a look makes nothing"
+    lock.take_now()
+    assert asking.is_held()
+    lock.release()
+    assert not asking.is_held()
+    lock.take_now()
+    assert asking.is_held()
+    lock.release()

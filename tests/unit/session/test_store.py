@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 from pathlib import Path
 
@@ -158,16 +157,3 @@ async def test_a_folder_that_may_not_be_written_to_is_named(tmp_path: Path) -> N
     with pytest.raises(SessionError, match=r"cannot be written: (File exists|Not a directory)") as refused:
         await store.flush()
     assert refused.value.code == "LOG_NOT_WRITABLE"
-
-
-def test_the_state_directory_follows_the_systems_rules(tmp_path: Path) -> None:
-    from dsh_lsp.session.store import state_directory
-
-    old = os.environ.get("XDG_STATE_HOME")
-    os.environ["XDG_STATE_HOME"] = str(tmp_path)
-    try:
-        assert state_directory() in (tmp_path / "dsh_lsp", Path.home() / "Library/Application Support/dsh_lsp")
-    finally:
-        os.environ.pop("XDG_STATE_HOME")
-        if old is not None:
-            os.environ["XDG_STATE_HOME"] = old
