@@ -68,6 +68,18 @@ function M.is_document(bufnr)
   return name ~= '' and not name:match('^%a[%w+.-]+://')
 end
 
+---The document that was shown last.
+---@return integer? bufnr
+function M.last_document()
+  local found, used = nil, 0
+  for _, info in ipairs(vim.fn.getbufinfo({ buflisted = 1, bufloaded = 1 })) do
+    if M.is_document(info.bufnr) and info.lastused >= used then
+      found, used = info.bufnr, info.lastused
+    end
+  end
+  return found
+end
+
 ---The window of this tab page that a file should open in: one that holds a document, the last used one first.
 ---@return integer?
 function M.document_window()

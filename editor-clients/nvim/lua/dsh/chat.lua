@@ -6,6 +6,7 @@
 local feed = require('dsh.feed')
 local code = require('dsh.code')
 local render = require('dsh.render')
+local scratch = require('dsh.scratch')
 
 local M = {}
 
@@ -243,6 +244,7 @@ function M.draw()
   if not is_shown() then
     return
   end
+  M.buffer() -- whole again, should it have been read anew
   local follow = followers()
   local current = feed.view()
   if current ~= view then
@@ -338,20 +340,14 @@ end
 ---The conversation's buffer.
 ---@return integer
 function M.buffer()
-  if bufnr and vim.api.nvim_buf_is_valid(bufnr) then
-    return bufnr
+  if not scratch.is_intact(bufnr) then
+    local options = { bufhidden = 'hide', undolevels = -1, modifiable = false, filetype = 'dsh' }
+    view = nil
+    bufnr = scratch.buffer(NAME, options, function(made, group)
+      require('dsh.reader').map(made)
+      vim.api.nvim_create_autocmd('BufWinEnter', { group = group, buffer = made, callback = draw_soon })
+    end)
   end
-  bufnr = vim.api.nvim_create_buf(false, true)
-  vim.api.nvim_buf_set_name(bufnr, NAME)
-  vim.bo[bufnr].buftype = 'nofile'
-  vim.bo[bufnr].bufhidden = 'hide'
-  vim.bo[bufnr].swapfile = false
-  vim.bo[bufnr].undolevels = -1
-  vim.bo[bufnr].modifiable = false
-  vim.bo[bufnr].filetype = 'dsh'
-  require('dsh.reader').map(bufnr)
-  view = nil
-  vim.api.nvim_create_autocmd('BufWinEnter', { buffer = bufnr, callback = draw_soon })
   return bufnr
 end
 

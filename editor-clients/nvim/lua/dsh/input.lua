@@ -7,6 +7,7 @@ local client = require('dsh.client')
 local config = require('dsh.config')
 local keys = require('dsh.keys')
 local protocol = require('dsh.protocol')
+local scratch = require('dsh.scratch')
 
 local M = {}
 
@@ -15,6 +16,7 @@ local ns = vim.api.nvim_create_namespace('dsh.input')
 
 local bufnr ---@type integer?
 local context = {} ---@type { item: table, name: string }[] what goes with the next message
+local unsent = {} ---@type string[] what stood in the buffer when it was unloaded
 
 local function lines()
   return vim.api.nvim_buf_get_lines(bufnr, 0, -1, false)
@@ -90,36 +92,58 @@ function M.put_back(words, item, name)
   give_back(words)
 end
 
+local function send()
+  if vim.fn.pumvisible() == 1 then -- the key is for the completion that is shown
+    return vim.api.nvim_feedkeys(vim.keycode('<C-y>'), 'n', false)
+  end
+  M.send()
+end
+
+---Its own keys.
+---@return dsh.Map[]
+function M.maps()
+  local key = config.get().keys
+  return {
+    { { 'n', 'i' }, key.send, send, 'send' },
+    {
+      { 'n', 'i' },
+      key.steer,
+      function()
+        M.send(protocol.COMMANDS.steer)
+      end,
+      'steer the running turn',
+    },
+    { 'i', key.newline, '<CR>', 'begin a line' },
+  }
+end
+
+local function prepare(made, group)
+  vim.bo[made].syntax = 'dsh'
+  vim.api.nvim_buf_set_lines(made, 0, -1, false, unsent)
+  vim.api.nvim_create_autocmd(
+    { 'TextChanged', 'TextChangedI' },
+    { group = group, buffer = made, callback = decorate }
+  )
+  vim.api.nvim_create_autocmd('BufUnload', {
+    group = group,
+    buffer = made,
+    callback = function()
+      unsent = vim.api.nvim_buf_get_lines(made, 0, -1, false)
+      vim.schedule(function()
+        if vim.api.nvim_buf_is_loaded(made) then -- it was read anew
+          M.buffer()
+        end
+      end)
+    end,
+  })
+end
+
 ---@return integer
 function M.buffer()
-  if bufnr and vim.api.nvim_buf_is_valid(bufnr) then
-    return bufnr
+  if not scratch.is_intact(bufnr) then
+    bufnr = scratch.buffer(NAME, { bufhidden = 'hide', filetype = 'dsh-input' }, prepare)
+    decorate()
   end
-  bufnr = vim.api.nvim_create_buf(false, true)
-  vim.api.nvim_buf_set_name(bufnr, NAME)
-  vim.bo[bufnr].buftype = 'nofile'
-  vim.bo[bufnr].bufhidden = 'hide'
-  vim.bo[bufnr].swapfile = false
-  vim.bo[bufnr].filetype = 'dsh-input'
-  vim.bo[bufnr].syntax = 'dsh'
-  local key = config.get().keys
-  local function map(modes, lhs, rhs, what)
-    if lhs then
-      vim.keymap.set(modes, lhs, rhs, { buffer = bufnr, desc = 'dsh: ' .. what })
-    end
-  end
-  map({ 'n', 'i' }, key.send, function()
-    if vim.fn.pumvisible() == 1 then -- the key is for the completion that is shown
-      return vim.api.nvim_feedkeys(vim.keycode('<C-y>'), 'n', false)
-    end
-    M.send()
-  end, 'send')
-  map({ 'n', 'i' }, key.steer, function()
-    M.send(protocol.COMMANDS.steer)
-  end, 'steer the running turn')
-  map('i', key.newline, '<CR>', 'begin a line')
-  vim.api.nvim_create_autocmd({ 'TextChanged', 'TextChangedI' }, { buffer = bufnr, callback = decorate })
-  decorate()
   return bufnr
 end
 
