@@ -143,7 +143,11 @@ def test_what_waits_can_be_seen_changed_dropped_and_run(desk: ClientDesk) -> Non
     wait_for(lambda: neovim.text() == "Two\n", "one is dropped")
     neovim.keys("<CR>")
     wait_for(lambda: "dsh://queue/" in neovim.lua("return vim.api.nvim_buf_get_name(0)"), "it can be changed")
-    neovim.keys("A, the second.<Esc>:w<CR>")
+    neovim.keys("A, the second.<Esc>")
+    desk.go_to("dsh-queue")
+    neovim.keys("<CR>")
+    wait_for(lambda: neovim.text() == "Two, the second.\n", "the window that is open is gone to")
+    neovim.keys(":w<CR>")
     wait_for(
         lambda: [one["text"] for one in desk.run("dsh.inbox.list")["nextTurn"]] == ["Two, the second."], "changed"
     )
@@ -154,6 +158,24 @@ def test_what_waits_can_be_seen_changed_dropped_and_run(desk: ClientDesk) -> Non
     assert desk.sent_messages(2)[-1]["content"] == "Two, the second."
     desk.wait_for_chat("To the second.")
     gate.release()
+
+
+def test_the_queue_shows_what_waits_in_the_session_that_is_shown(desk: ClientDesk) -> None:
+    first, gate = held_after("I take my time.")
+    desk.model.script(first, DONE)
+    desk.dsh("ask One.")
+    wait_for(lambda: gate.reached, "it streams")
+    desk.dsh("ask Two")
+    wait_for(lambda: desk.status()["queued"] == 1, "one waits")
+    desk.dsh("queue")
+    wait_for(lambda: desk.neovim.text() == "Two\n", "it is listed")
+    desk.dsh("new Others")
+    desk.wait_for_screen("nothing waits")
+    desk.go_to("dsh-queue")
+    assert desk.neovim.text() == "\n"
+    desk.neovim.keys("dd")
+    gate.release()
+    desk.model.wait_for_requests(2, 20)
 
 
 def test_the_winbar_and_the_status_line_say_how_it_stands(desk: ClientDesk) -> None:

@@ -91,6 +91,42 @@ def test_a_hunk_is_changed_before_it_lands_and_the_model_reads_that(desk: Client
     assert "dsh://hunk" not in " ".join(desk.neovim.buffers())
 
 
+def test_a_hunk_that_is_being_changed_is_gone_to_and_not_opened_twice(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    desk.model.script(MEND, DONE)
+    desk.dsh("ask Mend add.")
+    desk.wait_for_proposal("calc.py")
+    neovim.keys("]hghe")
+    wait_for(lambda: neovim.text() == "    return a + b\n", "the new text can be changed")
+    neovim.keys("A  # mended<Esc>")
+    desk.go_to_file("calc.py")
+    neovim.keys("ghe")
+    wait_for(lambda: neovim.text() == "    return a + b  # mended\n", "the window that is open is gone to")
+    neovim.command("quit!")
+    desk.go_to_file("calc.py")
+    neovim.keys("ghe")
+    wait_for(lambda: neovim.text() == "    return a + b\n", "the proposed text can be changed anew")
+    neovim.command("quit!")
+
+
+def test_a_correction_that_is_refused_is_not_lost(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    desk.model.script(MEND, DONE)
+    desk.dsh("ask Mend add.")
+    desk.wait_for_proposal("calc.py")
+    neovim.keys("]hghe")
+    wait_for(lambda: neovim.text() == "    return a + b\n", "the new text can be changed")
+    desk.run("dsh.review.reject", hunks="all")
+    neovim.keys("A  # my correction<Esc>:wq<CR>")
+    wait_for(lambda: "dsh: " in neovim.messages(), "the refusal is told")
+    desk.wait_for_screen("return a + b  # my correction")
+    assert neovim.text() == CALC, "the cursor is where the user left it"
+    neovim.command("wincmd j")
+    assert neovim.text() == "    return a + b  # my correction\n"
+    assert neovim.modified
+    neovim.command("quit!")
+
+
 def test_a_whole_file_is_accepted_and_all_is_rejected_by_commands(desk: ClientDesk) -> None:
     other = ("edit_file", {"path": "other.py", "old_text": "y = 2", "new_text": "y = 3"})
     desk.model.script(Reply(packets=MEND_BOTH.packets), DONE, answer("Other.", calls=[other]), DONE)
@@ -273,6 +309,10 @@ def test_files_are_deleted_and_renamed_under_review(desk: ClientDesk, tool: str)
     wait_for(desk.pending, "it waits")
     desk.dsh("review")
     wait_for(lambda: neovim.text() == "x = 1\ny = 2\n", "the file is open")
+    desk.wait_for_screen("gha accept · ghr reject")
+    assert "ghe edit" not in str(neovim.screen)
+    neovim.keys("ghe")
+    wait_for(lambda: "this has no text to change: accept or reject it" in neovim.messages(), "it is told")
     if tool == "move_file":
         assert desk.wait_for_proposal("other.py") == ["→ is to be renamed to renamed.py"]
     neovim.keys("gha")

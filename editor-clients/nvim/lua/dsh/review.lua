@@ -83,6 +83,12 @@ end
 
 -- Keys ----------------------------------------------------------------------------------------------------------
 
+---Whether something proposed is text that can be changed before it lands.
+---@param one dsh.Waiting
+function M.has_text(one)
+  return one.kind == 'edit' or one.kind == 'create'
+end
+
 local function hint(bufnr)
   local one = vim.api.nvim_get_current_buf() == bufnr and M.here()
   if not one then
@@ -90,7 +96,7 @@ local function hint(bufnr)
   end
   local key = config.get().keys
   local words = one.kind == 'landed' and keys.words({ { key.accept, 'keep' }, { key.reject, 'undo' } })
-    or keys.words({ { key.accept, 'accept' }, { key.reject, 'reject' }, { key.edit, 'edit' } })
+    or keys.words({ { key.accept, 'accept' }, { key.reject, 'reject' }, { M.has_text(one) and key.edit, 'edit' } })
   marks.hint(bufnr, (marks.rows(one.mark)), words)
 end
 
