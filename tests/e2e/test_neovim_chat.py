@@ -199,6 +199,8 @@ def test_the_winbar_and_the_status_line_say_how_it_stands(desk: ClientDesk) -> N
 def test_a_mistyped_subcommand_is_told_with_the_one_that_is_meant(desk: ClientDesk) -> None:
     desk.dsh("sesions")
     wait_for(lambda: "there is no :Dsh sesions, do you mean sessions?" in desk.neovim.messages(), "it is told")
+    desk.dsh("cancel now")
+    wait_for(lambda: ":Dsh cancel takes nothing after it, not now" in desk.neovim.messages(), "it is told")
     complete = desk.neovim.lua("return vim.fn.getcompletion('Dsh re', 'cmdline')")
     assert complete == ["reject", "rename", "restart", "resume", "retry", "review", "rewind"]
     assert desk.neovim.lua("return vim.fn.getcompletion('Dsh mode p', 'cmdline')") == ["plan"]

@@ -138,6 +138,20 @@ local function decide(name)
   end
 end
 
+local ALLOW = {
+  once = { 'allowOnce' },
+  session = { 'allowSession' },
+  save = { 'allowOnce', { save = true } },
+}
+
+local function allow(call)
+  local how = ALLOW[call.words == '' and 'once' or call.words]
+  if not how then
+    return message.warn(('%s is none of once, session, save: nothing is allowed'):format(call.words))
+  end
+  require('dsh.waiting').decide(unpack(how))
+end
+
 ---@type table<string, dsh.Subcommand>
 M.SUBCOMMANDS = {
   chat = { run = lazy('panel', 'toggle'), help = 'open or close the conversation' },
@@ -171,13 +185,7 @@ M.SUBCOMMANDS = {
   },
   edit = { run = lazy('verdict', 'edit'), help = 'change the hunk under the cursor before it lands' },
   allow = {
-    run = function(call)
-      local waiting = require('dsh.waiting')
-      if call.args[1] == 'save' then
-        return waiting.save_and_allow()
-      end
-      waiting.decide(call.args[1] == 'session' and 'allowSession' or 'allowOnce')
-    end,
+    run = allow,
     takes = '[once|session|save]',
     complete = function()
       return { 'once', 'save', 'session' }
@@ -252,13 +260,17 @@ function M.run(call)
     local like = found[1] and (', do you mean %s?'):format(found[1]) or ''
     return message.warn(('there is no :Dsh %s%s'):format(name, like))
   end
+  local words = vim.trim((call.args:gsub('^%s*%S+', '', 1)))
+  if words ~= '' and not subcommand.takes then
+    return message.warn((':Dsh %s takes nothing after it, not %s'):format(name, words))
+  end
   require('dsh.chat') -- these listen from the first command on
   require('dsh.choices')
   require('dsh.sessions')
   require('dsh.review')
   require('dsh.waiting')
   subcommand.run({
-    words = vim.trim((call.args:gsub('^%s*%S+', '', 1))),
+    words = words,
     args = vim.list_slice(call.fargs, 2),
     range = call.range > 0 and { line1 = call.line1, line2 = call.line2 } or nil,
     bang = call.bang,
