@@ -231,6 +231,23 @@ def test_typing_during_a_review_is_safe_and_the_hunks_move(desk: ClientDesk) -> 
     desk.wait_for_turns(1)
 
 
+def test_an_edit_that_lands_amid_typing_is_a_step_of_undo_of_its_own(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    desk.model.script(MEND, DONE)
+    desk.dsh("ask Mend add.")
+    desk.wait_for_proposal("calc.py")
+    neovim.keys("Gohello ")
+    wait_for(lambda: neovim.text() == f"{CALC}hello \n", "the user types")
+    desk.run("dsh.review.accept", hunks="all")
+    wait_for(lambda: neovim.text() == f"{MENDED}hello \n", "it landed")
+    neovim.keys("world<Esc>")
+    wait_for(lambda: neovim.text() == f"{MENDED}hello world\n", "the user goes on")
+    for text in (f"{MENDED}hello \n", f"{CALC}hello \n", CALC):
+        neovim.keys("u")
+        wait_for(lambda text=text: neovim.text() == text, "one step is taken back")  # type: ignore[misc]
+    desk.wait_for_turns(1)
+
+
 def test_a_hunk_whose_lines_the_user_changed_goes_away_as_a_conflict(desk: ClientDesk) -> None:
     neovim = desk.neovim
     desk.model.script(MEND, DONE)
