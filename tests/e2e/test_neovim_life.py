@@ -14,6 +14,8 @@ from tests.e2e.neovim_client import ClientDesk, kill
 from tests.e2e.story import CALC, DONE, MEND, MENDED, held_after
 from tests.support.model_server import answer, refusal
 
+CHILDREN = "return vim.api.nvim_get_proc_children(vim.fn.getpid())"
+
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[ClientDesk]:
@@ -114,6 +116,69 @@ def test_words_that_a_dying_server_did_not_take_come_back(desk: ClientDesk) -> N
     kill(pid)
     desk.expects = "the server has ended (signal 9)"
     wait_for(lambda: neovim.text() == "Two.\nand\n", "the words are back, before those written since")
+
+
+def test_a_server_that_hangs_as_it_starts_is_restarted_and_the_words_come_back(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    working = neovim.lua("local before = vim.g.dsh; vim.g.dsh = { cmd = { 'sleep', '60' } } return before")
+    desk.dsh("ask")
+    wait_for(lambda: neovim.mode()["mode"] == "i", "one can write")
+    neovim.keys("One.<CR>")
+    wait_for(lambda: neovim.lua("return #vim.lsp.get_clients({ _uninitialized = true })") == 1, "it starts")
+    desk.model.script(answer("The first answer."))
+    neovim.lua("vim.g.dsh = ...", working)
+    desk.dsh("restart")
+    wait_for(lambda: neovim.text() == "One.\n", "the words are back")
+    wait_for(lambda: desk.status()["state"] == "idle", "the other one runs")
+    desk.go_to("dsh-input")
+    neovim.keys("<CR>")
+    desk.wait_for_chat("The first answer.")
+
+
+def test_a_server_that_never_answers_is_given_up_and_it_is_told(tmp_path: Path) -> None:
+    with ClientDesk.set_up(tmp_path, {"calc.py": CALC}) as desk:
+        desk.neovim.lua("vim.g.dsh = { cmd = { 'sleep', '60' } }")
+        desk.dsh("ask One.")
+        wait_for(lambda: len(desk.neovim.lua(CHILDREN)) == 1, "it starts")
+        (pid,) = desk.neovim.lua(CHILDREN)
+        desk.expects = "the server does not answer; see :Dsh log, :Dsh restart tries again"
+        wait_for(lambda: desk.expects in desk.neovim.messages(), "it is told", 40)
+        assert ended_within(pid, 5)
+        desk.go_to("dsh-input")
+        assert desk.neovim.text() == "One.\n"
+        assert desk.status()["state"] == "off"
+
+
+def test_the_command_can_be_set_where_servers_are_configured(tmp_path: Path) -> None:
+    with ClientDesk.set_up(tmp_path, {"calc.py": CALC}) as desk:
+        desk.neovim.lua("""
+          vim.lsp.config('dsh_lsp', { cmd = { vim.fn.exepath('dsh-lsp'), 'serve' } })
+          local options = vim.g.dsh
+          options.cmd = { 'no-such-server' }
+          vim.g.dsh = options
+        """)
+        desk.model.script(answer("The first answer."))
+        desk.dsh("ask One.")
+        desk.wait_for_turns(1)
+        kill(desk.server_pid())
+        desk.expects = "the server has ended (signal 9); :Dsh restart goes on with the session"
+        desk.wait_for_screen(desk.expects)
+
+
+def test_links_and_sessions_are_those_of_the_server_wherever_the_user_goes(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    (desk.root / "sub").mkdir()
+    (desk.root / "sub" / "calc.py").write_text("another one\n")
+    desk.model.script(answer("", calls=[("read_file", {"path": "calc.py"})]), DONE)
+    desk.dsh("ask One.")
+    desk.wait_for_chat("Done.")
+    neovim.command("cd sub")
+    desk.go_to("dsh")
+    neovim.keys("/Read calc<CR><CR>")
+    wait_for(lambda: neovim.text() == CALC, "the file that the agent read opens")
+    desk.dsh("sessions")
+    desk.wait_for_screen("Go on with a session")
+    neovim.keys("<Esc>")
 
 
 # -- sessions
