@@ -118,6 +118,83 @@ def test_the_input_area_sends_steers_and_cancels_by_keys(desk: ClientDesk) -> No
     assert neovim.mode()["mode"] == "i", "one can go on writing"
 
 
+@pytest.mark.parametrize(
+    ("command", "hint", "chip"),
+    [
+        ("steer", "Steer…", "↳ joins the running turn"),
+        ("inject", "Leave context…", "↳ is left for the next step, and starts nothing"),
+    ],
+)
+def test_what_is_begun_as_a_steer_or_as_context_is_sent_as_that(
+    desk: ClientDesk, command: str, hint: str, chip: str
+) -> None:
+    neovim = desk.neovim
+    first, gate = held_after("I look around.")
+    steered = Reply(packets=(*first.packets[:-2], *answer("", calls=[("list_files", {})]).packets[1:]))
+    desk.model.script(steered, DONE)
+    neovim.lua("vim.keymap.set('n', '<F2>', '<Plug>(dsh-steer)')")
+    desk.dsh("ask One.")
+    wait_for(lambda: gate.reached, "it streams")
+    if command == "steer":
+        neovim.keys("<F2>")
+    else:
+        desk.dsh(command)
+    desk.wait_for_screen(hint)
+    neovim.keys("In one sentence.")
+    desk.wait_for_screen(chip)
+    neovim.keys("<CR>")
+    wait_for(lambda: desk.run("dsh.inbox.list")["nextStep"], "it waits for the next step")
+    assert desk.run("dsh.inbox.list")["nextTurn"] == []
+    desk.wait_for_screen("Ask…")
+    desk.dsh(f"{command} And in English.")
+    wait_for(lambda: len(desk.run("dsh.inbox.list")["nextStep"]) == 2, "the other one too")
+    gate.release()
+    assert "And in English." in str(desk.sent_messages(2)[-1]["content"])
+    desk.wait_for_turns(1)
+
+
+def test_a_link_shows_the_buffer_as_it_is_in_its_window(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    desk.model.script(answer("See other.py:2 and calc.py:5."))
+    neovim.keys(":set nohidden<CR>GA  # mine<Esc>")
+    desk.dsh("ask Where?")
+    desk.wait_for_chat("calc.py:5.")
+    for _ in range(2):
+        desk.go_to("dsh")
+        neovim.keys("gg/other.py<CR>gf")
+        wait_for(lambda: neovim.text() == "x = 1\ny = 2\n", "the other file is open")
+        neovim.keys("GA  # unsaved<Esc>")
+        desk.go_to("dsh")
+        neovim.keys("gg/calc.py<CR>gf")
+        wait_for(lambda: "# mine" in neovim.text(), "this one is gone to")
+        desk.go_to_file("other.py")
+        neovim.keys("u")
+    names = [
+        Path(name).name
+        for name in neovim.lua(
+            "return vim.tbl_map(function(w) return vim.fn.bufname(w.bufnr) end, vim.fn.getwininfo())"
+        )
+    ]
+    assert sorted(names) == ["calc.py", "chat", "input", "other.py"]
+
+
+def test_a_link_reads_nothing_from_the_disk_that_is_open(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    desk.model.script(answer("See other.py:2."))
+    neovim.command("set noautoread")
+    neovim.command("edit other.py")
+    neovim.command("edit calc.py")
+    (desk.root / "other.py").write_text("changed outside\n")
+    desk.dsh("ask Where?")
+    desk.wait_for_chat("other.py:2.")
+    reads = "reads = 0; vim.api.nvim_create_autocmd('BufReadPost', { callback = function() reads = reads + 1 end })"
+    neovim.lua(reads)
+    desk.go_to("dsh")
+    neovim.keys("gg/other.py<CR>gf")
+    wait_for(lambda: neovim.lua("return vim.api.nvim_buf_get_name(0)").endswith("other.py"), "it is shown")
+    assert neovim.lua("return reads") == 0
+
+
 def test_words_that_could_not_be_sent_come_back(tmp_path: Path) -> None:
     with ClientDesk.set_up(tmp_path, {"calc.py": CALC}, key=None) as desk:
         desk.dsh("ask")

@@ -166,6 +166,20 @@ def test_a_review_of_several_files_goes_from_one_to_the_next(desk: ClientDesk) -
     assert desk.wait_for_turns(1) == "completed"
 
 
+def test_a_hunk_in_a_closed_fold_comes_into_sight(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    desk.model.script(MEND, DONE)
+    neovim.keys(":set foldmethod=manual<CR>:1,3fold<CR>G")
+    desk.dsh("ask Mend add.")
+    desk.wait_for_proposal("calc.py")
+    for command in ("]h", ":Dsh next<CR>", ":Dsh review<CR>"):
+        neovim.keys(f"ggzcG{command}")
+        on_line(desk, 2)
+        wait_for(lambda: neovim.lua("return vim.fn.foldclosed('.')") == -1, "the fold is open")
+    neovim.keys("gha")
+    desk.wait_for_turns(1)
+
+
 def test_a_new_file_is_looked_at_before_it_exists(desk: ClientDesk) -> None:
     neovim = desk.neovim
     desk.model.script(NEW, DONE, NEW, DONE)

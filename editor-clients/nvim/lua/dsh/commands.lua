@@ -51,6 +51,7 @@ local function say(command)
     end
     if call.words == '' then
       panel.write()
+      input.begin(command)
       if item then
         input.attach(item, name)
       end

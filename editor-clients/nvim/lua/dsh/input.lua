@@ -14,8 +14,15 @@ local M = {}
 local NAME = 'dsh://input'
 local ns = vim.api.nvim_create_namespace('dsh.input')
 
+---What the next message can be beside a question: what it is called, what it does.
+local KINDS = {
+  [protocol.COMMANDS.steer] = { 'Steer…', 'joins the running turn' },
+  [protocol.COMMANDS.inject] = { 'Leave context…', 'is left for the next step, and starts nothing' },
+}
+
 local bufnr ---@type integer?
 local context = {} ---@type { item: table, name: string }[] what goes with the next message
+local next_command = nil ---@type string? of the next message, if it is no question
 local unsent = {} ---@type string[] what stood in the buffer when it was unloaded
 
 local function lines()
@@ -28,15 +35,22 @@ local function decorate()
   local names = vim.tbl_map(function(part)
     return part.name
   end, context)
+  local chips = {}
+  if next_command then
+    chips[1] = { { '↳ ' .. KINDS[next_command][2], 'DshLink' } }
+  end
   if #names > 0 then
-    local chip = { { '↳ ' .. table.concat(names, ', '), 'DshLink' }, { '  with the next message', 'DshMuted' } }
-    vim.api.nvim_buf_set_extmark(bufnr, ns, 0, 0, { virt_lines = { chip }, virt_lines_above = false })
+    chips[#chips + 1] =
+      { { '↳ ' .. table.concat(names, ', '), 'DshLink' }, { '  with the next message', 'DshMuted' } }
+  end
+  if #chips > 0 then
+    vim.api.nvim_buf_set_extmark(bufnr, ns, 0, 0, { virt_lines = chips, virt_lines_above = false })
   end
   if table.concat(lines()) == '' then
     local key = config.get().keys
     local words = keys.words({ { key.send, 'send' }, { key.steer, 'steer' }, { key.cancel, 'cancel' } })
     vim.api.nvim_buf_set_extmark(bufnr, ns, 0, 0, {
-      virt_text = { { 'Ask…  ' .. words, 'DshMuted' } },
+      virt_text = { { next_command and KINDS[next_command][1] or 'Ask…  ' .. words, 'DshMuted' } },
       virt_text_pos = 'overlay',
     })
   end
@@ -51,7 +65,7 @@ local function give_back(words)
 end
 
 ---Send what is written.
----@param command string? another one than `dsh.followup`
+---@param command string? another one than what it was begun as
 function M.send(command)
   local words = vim.trim(table.concat(lines(), '\n'))
   if words == '' then
@@ -60,16 +74,24 @@ function M.send(command)
   local sent = vim.tbl_map(function(part)
     return part.item
   end, context)
-  local kept = context
-  context = {}
+  local kept, kind = context, next_command
+  context, next_command = {}, nil
   vim.api.nvim_buf_set_lines(bufnr, 0, -1, false, {})
   decorate()
   local argument = { text = words, context = #sent > 0 and sent or nil }
-  client.run(command or protocol.COMMANDS.followup, argument, nil, function(failure)
+  client.run(command or kind or protocol.COMMANDS.followup, argument, nil, function(failure)
     context = vim.list_extend(kept, context)
+    next_command = next_command or kind
     give_back(words)
     client.tell(failure)
   end)
+end
+
+---Say what the next message will be.
+---@param command string
+function M.begin(command)
+  next_command = KINDS[command] and command or nil
+  decorate()
 end
 
 ---Let something go with the next message.

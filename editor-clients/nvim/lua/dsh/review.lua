@@ -285,8 +285,7 @@ local function go_to(one)
   if one.mark then
     local row = marks.rows(one.mark)
     vim.cmd("normal! m'")
-    vim.api.nvim_win_set_cursor(0, { row + 1, 0 })
-    vim.cmd('normal! zz')
+    buffers.go_to_line(row + 1)
     if row == 0 and #one.hunk.oldText == 0 then -- lines above the first one are scrolled to, or not seen
       vim.fn.winrestview({ topline = 1, topfill = #marks.lines_of(one.hunk.newText) })
     end
