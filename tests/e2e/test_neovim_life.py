@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.desk import ended_within, wait_for
 from tests.e2e.neovim_client import ClientDesk, kill
 from tests.e2e.story import CALC, DONE, MEND, MENDED, held_after
-from tests.support.model_server import answer, refusal
+from tests.support.model_server import Reply, answer, refusal
 
 CHILDREN = "return vim.api.nvim_get_proc_children(vim.fn.getpid())"
 
@@ -210,6 +210,32 @@ def test_a_session_is_left_and_gone_on_with(desk: ClientDesk) -> None:
     assert [message["content"] for message in desk.sent_messages(3)] == ["One.", "The first answer.", "Three."]
 
 
+def test_a_session_in_the_background_that_waits_is_told_of_and_shown(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    reply, gate = held_after("I look around first.")
+    desk.model.script(Reply(packets=(*reply.packets[:-2], *MEND.packets[1:])), DONE)
+    desk.dsh("ask One.")
+    wait_for(lambda: gate.reached, "it streams")
+    first = session_id(desk)
+    desk.dsh("new Others")
+    wait_for(lambda: session_id(desk) != first, "there is another session")
+    gate.release()
+    wait_for(lambda: desk.announced("DshWaiting"), "it is told of")
+    assert desk.announced("DshWaiting") == [{"session": first, "waitingFor": "review"}]
+    assert desk.status()["elsewhere"] == 1
+    desk.wait_for_screen("1 in :Dsh sessions")
+    desk.dsh("sessions")
+    screen = desk.wait_for_screen("waits for your review")
+    number = next(line.split(":")[0][-1] for line in screen.splitlines() if "waits for your review" in line)
+    neovim.keys(f"{number}<CR>")
+    desk.wait_for_proposal("calc.py")
+    wait_for(lambda: desk.status()["elsewhere"] == 0, "nothing waits elsewhere")
+    desk.dsh("accept all")
+    wait_for(lambda: desk.on_disk("calc.py") == MENDED, "it landed")
+    assert len(desk.announced("DshWaiting")) == 1
+    desk.model.wait_for_requests(2, 20)
+
+
 def test_a_session_is_forked_after_a_turn(desk: ClientDesk) -> None:
     desk.model.script(answer("The first answer."), answer("The second answer."), answer("The third answer."))
     for number, words in enumerate(("One.", "Two."), 1):
@@ -292,6 +318,36 @@ def test_the_log_opens(desk: ClientDesk) -> None:
     desk.dsh("log")
     wait_for(lambda: "HTTP Request" in desk.neovim.text(), "the log is there")
     assert "sk-test" not in desk.neovim.text()
+
+
+def test_the_log_is_that_of_our_own_server(desk: ClientDesk) -> None:
+    desk.model.script(DONE)
+    desk.dsh("ask One.")
+    desk.wait_for_turns(1)
+    mine = Path(desk.neovim.lua("return require('dsh.commands').log_file()"))
+    newer = mine.with_name("dsh-lsp-1.log")
+    newer.write_text("of another Neovim\n")
+    os.utime(newer, (4e9, 4e9))
+    desk.dsh("log")
+    wait_for(lambda: "HTTP Request" in desk.neovim.text(), "the log is there")
+
+
+def test_nothing_that_waits_is_told_of(desk: ClientDesk) -> None:
+    desk.model.script(DONE)
+    desk.dsh("ask One.")
+    desk.wait_for_turns(1)
+    desk.dsh("resume")
+    wait_for(lambda: "dsh: nothing waits" in desk.neovim.messages(), "it is told")
+
+
+def test_models_are_completed_before_the_first_list_is_seen(desk: ClientDesk) -> None:
+    desk.model.script(DONE)
+    desk.model.documents["/models"] = refusal(200, {"data": [{"id": "first-model"}, {"id": "second-model"}]})
+    desk.dsh("ask One.")
+    desk.wait_for_turns(1)
+    names = desk.neovim.lua("return vim.fn.getcompletion('Dsh model deepseek/s', 'cmdline')")
+    assert names == ["deepseek/second-model"]
+    assert desk.neovim.prompts() == []
 
 
 def test_an_edit_lands_after_a_restart(desk: ClientDesk) -> None:

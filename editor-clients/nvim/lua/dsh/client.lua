@@ -58,7 +58,7 @@ local GONE = { message = 'the server ended before it answered' }
 local function forget_process()
   local waiters = waiting or {}
   state.client_id, state.status, waiting, stopping, exit = nil, nil, nil, false, nil
-  started = nil
+  started, state.others = nil, {}
   for _, view in pairs(state.views) do
     view.live = {}
   end

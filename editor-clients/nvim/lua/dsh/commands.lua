@@ -11,7 +11,7 @@ local SERVER = protocol.COMMANDS
 ---@class dsh.Call
 ---@field words string all after the subcommand
 ---@field args string[] the same, word by word
----@field range { line1: integer, line2: integer }?
+---@field range { line1: integer, line2: integer, count: integer }?
 ---@field bang boolean
 
 ---@class dsh.Subcommand
@@ -78,6 +78,17 @@ local function cancel()
   end)
 end
 
+local function resume()
+  require('dsh.sessions').with_session(function(id)
+    client.run(SERVER.inbox_list, { session = id }, function(waits)
+      if #waits.nextStep + #waits.nextTurn == 0 then
+        return message.info('nothing waits')
+      end
+      client.run(SERVER.inbox_resume, { session = id })
+    end)
+  end)
+end
+
 -- The server ----------------------------------------------------------------------------------------------------
 
 ---Where servers write their logs.
@@ -88,14 +99,25 @@ local function log_folder()
   return vim.fs.joinpath(vim.env.XDG_STATE_HOME or vim.fn.expand('~/.local/state'), 'dsh_lsp', 'logs')
 end
 
----The newest log file of a server.
+---The processes below this one.
+local function descendants(pid, found)
+  for _, child in ipairs(vim.api.nvim_get_proc_children(pid)) do
+    found[tostring(child)] = true
+    descendants(child, found)
+  end
+  return found
+end
+
+---The log file of our server, or the newest one where that is not known.
 ---@return string?
 function M.log_file()
-  local newest, time, folder = nil, -1, log_folder()
+  local newest, time, folder, ours = nil, -1, log_folder(), descendants(vim.fn.getpid(), {})
   for name, kind in vim.fs.dir(folder) do
     local path = vim.fs.joinpath(folder, name)
     local stat = kind == 'file' and vim.uv.fs_stat(path)
-    if stat and stat.mtime.sec > time then
+    if stat and ours[name:match('%-(%d+)%.log$')] then
+      return path
+    elseif stat and stat.mtime.sec > time then
       newest, time = path, stat.mtime.sec
     end
   end
@@ -162,7 +184,7 @@ M.SUBCOMMANDS = {
   cancel = { run = cancel, help = 'stop the turn that runs; what waits stays' },
   queue = { run = lazy('queue', 'open'), help = 'see, change and drop what waits' },
   resume = {
-    run = in_session(SERVER.inbox_resume),
+    run = resume,
     help = 'run what waits since a turn ended badly',
   },
   retry = {
@@ -234,7 +256,7 @@ M.SUBCOMMANDS = {
   model = {
     run = of('choices', 'model'),
     takes = '[[provider/]name]',
-    complete = of('choices', 'model_names'),
+    complete = of('choices', 'complete_models'),
     help = 'choose the model',
   },
   restart = {
@@ -273,7 +295,7 @@ function M.run(call)
   subcommand.run({
     words = words,
     args = vim.list_slice(call.fargs, 2),
-    range = call.range > 0 and { line1 = call.line1, line2 = call.line2 } or nil,
+    range = call.range > 0 and { line1 = call.line1, line2 = call.line2, count = call.range } or nil,
     bang = call.bang,
   })
 end
