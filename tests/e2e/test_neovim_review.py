@@ -166,6 +166,39 @@ def test_a_review_of_several_files_goes_from_one_to_the_next(desk: ClientDesk) -
     assert desk.wait_for_turns(1) == "completed"
 
 
+def test_the_end_of_a_long_line_can_be_read_in_any_window(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    long = "    return " + " + ".join(f"term_{number}" for number in range(40)) + "  # END"
+    call = ("edit_file", {"path": "calc.py", "old_text": "    return a - b", "new_text": long})
+    desk.model.script(answer("Long.", calls=[call]), DONE)
+    desk.dsh("ask Lengthen it.")
+    desk.wait_for_proposal("calc.py")
+    for command, columns in (("chat", 120), ("vsplit", 60)):
+        neovim.command(f"{'Dsh chat' if command == 'chat' else command}")
+        wait_for(lambda columns=columns: neovim.lua("return vim.api.nvim_win_get_width(0)") <= columns, "the room")  # type: ignore[misc]
+        desk.wait_for_screen("# END")
+        lines = desk.proposed("calc.py")
+        assert len(lines) > 3
+        assert "".join(line.removeprefix("↪ ") for line in lines).replace(" ", "") == long.replace(" ", "")
+        assert all(len(line) <= columns for line in lines)
+    desk.dsh("reject all")
+    desk.wait_for_turns(1)
+
+
+def test_a_save_that_fails_is_told(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    desk.model.script(MEND, DONE)
+    neovim.lua("vim.api.nvim_create_autocmd('BufWritePre', { callback = function() error('no formatter', 0) end })")
+    desk.dsh("ask Mend add.")
+    desk.wait_for_proposal("calc.py")
+    neovim.keys("]hgha")
+    wait_for(lambda: "dsh: calc.py is not saved: " in neovim.messages(), "it is told")
+    desk.wait_for_turns(1)
+    assert neovim.text() == MENDED
+    assert desk.on_disk("calc.py") == CALC
+    neovim.lua("vim.v.errmsg = ''; vim.cmd('messages clear')")  # the formatter's own words
+
+
 def test_a_hunk_in_a_closed_fold_comes_into_sight(desk: ClientDesk) -> None:
     neovim = desk.neovim
     desk.model.script(MEND, DONE)
@@ -191,7 +224,8 @@ def test_a_new_file_is_looked_at_before_it_exists(desk: ClientDesk) -> None:
     assert neovim.lua("return vim.bo.filetype") == "python"
     neovim.keys("ghr")
     desk.wait_for_turns(1)
-    wait_for(lambda: neovim.text() == "\n", "the preview is gone")
+    wait_for(lambda: neovim.text() == CALC, "the file that was there before is back")
+    assert neovim.lua("return #vim.fn.getbufinfo({ buflisted = 1 })") == 1, "no empty buffer is left"
     assert not (desk.root / "pkg").exists()
     desk.dsh("ask Once more.")
     wait_for(desk.pending, "it waits")
@@ -328,7 +362,8 @@ def test_the_edits_of_a_turn_are_undone_and_what_the_user_changed_is_left(desk: 
     desk.wait_for_screen("turn 1: calc.py")
     neovim.keys("1<CR>")
     wait_for(lambda: neovim.text() == mine.replace("a + b", "a - b"), "what can be undone is undone")
-    wait_for(lambda: "turn 1: 1 edit undone, 1 left (calc.py: " in neovim.messages(), "it is told what is left")
+    wait_for(lambda: "1 of 2 edits of turn 1 were taken back. Left: calc.py: " in neovim.messages(), "it is told")
+    assert neovim.messages().count("turn 1") == 1, "once"
 
 
 @pytest.mark.parametrize("tool", ["delete_file", "move_file"])
