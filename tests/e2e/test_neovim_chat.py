@@ -94,6 +94,11 @@ def test_a_range_goes_with_the_question(desk: ClientDesk) -> None:
     assert desk.sent_messages(2)[-1]["content"] == "And this word?\n\nFrom calc.py, lines 2-2:\n```\nreturn\n```"
     desk.neovim.keys("<Esc>:%Dsh ask And all?<CR>")
     assert desk.sent_messages(3)[-1]["content"] == "And all?\n\nSee calc.py"
+    desk.model.script(DONE, DONE)
+    desk.neovim.keys("<Esc>:2Dsh ask And this line?<CR>")
+    assert "\n    return a - b\n" in desk.sent_messages(4)[-1]["content"]
+    desk.neovim.keys("<Esc>:set selection=exclusive<CR>2G0wve:Dsh ask And this word?<CR>")
+    assert desk.sent_messages(5)[-1]["content"].endswith("```\nreturn\n```")
 
 
 def test_the_input_area_sends_steers_and_cancels_by_keys(desk: ClientDesk) -> None:
