@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.desk import wait_for
 from tests.e2e.neovim_client import ClientDesk
-from tests.e2e.story import CALC, DONE, held_after
+from tests.e2e.story import CALC, DONE, MEND, held_after
 from tests.support.model_server import Reply, answer
 
 LOOK = answer("I look.", reasoning="Two functions,\n\nperhaps three.", calls=[("read_file", {"path": "calc.py"})])
@@ -276,6 +276,42 @@ def test_the_winbar_and_the_status_line_say_how_it_stands(desk: ClientDesk) -> N
     assert desk.status()["context"] == 0
     assert desk.status()["tokens"].endswith("/1M")
     assert neovim.lua("return require('dsh').statusline()").endswith(f"· {desk.status()['tokens']}")
+
+
+LOOKS = """
+local ns, found = vim.api.nvim_get_namespaces()['dsh.chat'], {}
+for _, mark in ipairs(vim.api.nvim_buf_get_extmarks(vim.fn.bufnr('dsh://chat'), ns, 0, -1, { details = true })) do
+  local line = vim.api.nvim_buf_get_lines(vim.fn.bufnr('dsh://chat'), mark[2], mark[2] + 1, false)[1]
+  table.insert(found, { line, mark[4].line_hl_group or '' })
+end
+return found
+"""
+
+
+def test_what_waits_and_what_a_diff_takes_and_gives_stands_out(desk: ClientDesk) -> None:
+    desk.model.script(MEND, DONE)
+    desk.dsh("ask Mend add.")
+    desk.wait_for_chat("waits for your review")
+    looks = desk.neovim.lua(LOOKS)
+    assert ["-    return a - b", "DshRemoved"] in looks
+    assert ["+    return a + b", "DshAdded"] in looks
+    winbar = "return require('dsh.status').winbar()"
+    wait_for(lambda: "%#DshWaiting#your review" in desk.neovim.lua(winbar), "the winbar too")
+    desk.dsh("reject all")
+    desk.wait_for_turns(1)
+
+
+def test_keys_go_from_question_to_question(desk: ClientDesk) -> None:
+    desk.model.script(DONE, DONE, DONE)
+    for number, words in enumerate(("One.", "Two.", "Three."), 1):
+        desk.dsh(f"ask {words}")
+        desk.wait_for_turns(number)
+    desk.wait_for_chat("Three.\n\nDone.")
+    desk.go_to("dsh")
+    line = "return vim.api.nvim_get_current_line()"
+    for keys, question in (("gg]]", "Two."), ("]]", "Three."), ("]]", "Three."), ("[[", "Two."), ("[[", "One.")):
+        desk.neovim.keys(keys)
+        wait_for(lambda wanted=question: desk.neovim.lua(line) == wanted, f"{keys} leads to {question}")  # type: ignore[misc]
 
 
 def test_a_mistyped_subcommand_is_told_with_the_one_that_is_meant(desk: ClientDesk) -> None:

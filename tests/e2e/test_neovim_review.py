@@ -213,6 +213,58 @@ def test_a_hunk_in_a_closed_fold_comes_into_sight(desk: ClientDesk) -> None:
     desk.wait_for_turns(1)
 
 
+def test_all_hunks_of_a_buffer_are_rejected_by_a_key_and_those_of_others_wait_on(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    other = ("edit_file", {"path": "other.py", "old_text": "y = 2", "new_text": "y = 3"})
+    both = ("write_file", {"path": "calc.py", "content": BOTH})
+    desk.model.script(answer("Two files.", calls=[both, other]), DONE)
+    desk.dsh("ask Mend them.")
+    wait_for(lambda: len(desk.pending()) == 3, "all wait")
+    desk.wait_for_proposal("calc.py")
+    neovim.keys("gg[h")  # back from the first one, to the last file
+    wait_for(lambda: neovim.text() == "x = 1\ny = 2\n", "the other file is open")
+    on_line(desk, 2)
+    neovim.keys("[h")
+    wait_for(lambda: neovim.text() == CALC, "the file before it")
+    on_line(desk, 6)
+    neovim.keys("ghR")
+    wait_for(lambda: len(desk.pending()) == 1, "both are rejected")
+    neovim.keys(":Dsh next<CR>")
+    wait_for(lambda: neovim.text() == "x = 1\ny = 2\n", "the other one waits")
+    desk.dsh("accept hunk")
+    assert desk.wait_for_turns(1) == "completed"
+    assert desk.on_disk("calc.py") == CALC
+    assert desk.on_disk("other.py") == "x = 1\ny = 3\n"
+
+
+@pytest.mark.parametrize(("name", "accepted"), [("accept", True), ("reject", False)])
+def test_plug_maps_do_what_they_say(desk: ClientDesk, name: str, accepted: bool) -> None:
+    neovim = desk.neovim
+    plugs = ("ask", "review", "next-hunk", "previous-hunk", "edit", name, "chat")
+    for number, plug in enumerate(plugs, 1):
+        neovim.lua("vim.keymap.set({ 'n', 'x' }, ...)", f"<F{number}>", f"<Plug>(dsh-{plug})")
+    desk.model.script(MEND_BOTH, DONE)
+    neovim.keys("1GVj<F1>")
+    wait_for(lambda: neovim.mode()["mode"] == "i", "one can write")
+    desk.wait_for_screen("↳ calc.py:1-2")
+    neovim.keys("Mend this.<CR>")
+    assert "From calc.py, lines 1-2" in desk.sent_messages(1)[-1]["content"]
+    desk.wait_for_proposal("calc.py")
+    neovim.keys("<Esc><F7>")
+    wait_for(lambda: not desk.window("dsh"), "the conversation is closed")
+    for key, line in (("<F2>", 2), ("<F3>", 6), ("<F4>", 2)):
+        neovim.keys(key)
+        on_line(desk, line)
+    neovim.keys("<F5>")
+    wait_for(lambda: neovim.text() == "    return a + b\n", "the new text can be changed")
+    neovim.command("quit!")
+    neovim.keys("<F6>")
+    wait_for(lambda: len(desk.pending()) == 1, "it is decided")
+    desk.dsh("reject all")
+    desk.wait_for_turns(1)
+    assert neovim.text() == (MENDED if accepted else CALC)
+
+
 def test_a_new_file_is_looked_at_before_it_exists(desk: ClientDesk) -> None:
     neovim = desk.neovim
     desk.model.script(NEW, DONE, NEW, DONE)

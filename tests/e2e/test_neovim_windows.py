@@ -178,3 +178,27 @@ def test_a_key_that_cancels_starts_no_server(desk: ClientDesk) -> None:
     desk.neovim.keys("<C-q>")
     desk.neovim.lua("vim.wait(50)")
     assert desk.neovim.lua("return #vim.lsp.get_clients()") == 0
+
+
+@pytest.mark.parametrize(
+    ("position", "layout"),
+    [
+        ("left", ["row", "dsh://chat", "calc.py"]),
+        ("right", ["row", "calc.py", "dsh://chat"]),
+        ("top", ["col", "dsh://chat", "dsh://input", "calc.py"]),
+        ("bottom", ["col", "calc.py", "dsh://chat", "dsh://input"]),
+    ],
+)
+def test_the_conversation_opens_where_the_user_wants_it(desk: ClientDesk, position: str, layout: list[str]) -> None:
+    desk.neovim.lua("local options = vim.g.dsh; options.chat = { position = ... }; vim.g.dsh = options", position)
+    open_conversation(desk)
+    found = desk.neovim.lua("""
+      local layout = vim.fn.winlayout()
+      local function first(node) return node[1] == 'leaf' and node[2] or first(node[2][1]) end
+      local names = { layout[1] }
+      for _, node in ipairs(layout[2]) do
+        table.insert(names, vim.fn.bufname(vim.api.nvim_win_get_buf(first(node))))
+      end
+      return names
+    """)
+    assert found == layout
