@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.desk import wait_for
 from tests.e2e.neovim_client import ClientDesk
-from tests.e2e.story import CALC, DONE, held_after
+from tests.e2e.story import CALC, DONE, MEND, held_after
 from tests.support.model_server import Reply, answer
 
 LOOK = answer("I look.", reasoning="Two functions,\n\nperhaps three.", calls=[("read_file", {"path": "calc.py"})])
@@ -94,6 +94,11 @@ def test_a_range_goes_with_the_question(desk: ClientDesk) -> None:
     assert desk.sent_messages(2)[-1]["content"] == "And this word?\n\nFrom calc.py, lines 2-2:\n```\nreturn\n```"
     desk.neovim.keys("<Esc>:%Dsh ask And all?<CR>")
     assert desk.sent_messages(3)[-1]["content"] == "And all?\n\nSee calc.py"
+    desk.model.script(DONE, DONE)
+    desk.neovim.keys("<Esc>:2Dsh ask And this line?<CR>")
+    assert "\n    return a - b\n" in desk.sent_messages(4)[-1]["content"]
+    desk.neovim.keys("<Esc>:set selection=exclusive<CR>2G0wve:Dsh ask And this word?<CR>")
+    assert desk.sent_messages(5)[-1]["content"].endswith("```\nreturn\n```")
 
 
 def test_the_input_area_sends_steers_and_cancels_by_keys(desk: ClientDesk) -> None:
@@ -116,6 +121,83 @@ def test_the_input_area_sends_steers_and_cancels_by_keys(desk: ClientDesk) -> No
     assert desk.wait_for_turns(1) == "aborted"
     assert desk.wait_for_chat("– cancelled")
     assert neovim.mode()["mode"] == "i", "one can go on writing"
+
+
+@pytest.mark.parametrize(
+    ("command", "hint", "chip"),
+    [
+        ("steer", "Steer…", "↳ joins the running turn"),
+        ("inject", "Leave context…", "↳ is left for the next step, and starts nothing"),
+    ],
+)
+def test_what_is_begun_as_a_steer_or_as_context_is_sent_as_that(
+    desk: ClientDesk, command: str, hint: str, chip: str
+) -> None:
+    neovim = desk.neovim
+    first, gate = held_after("I look around.")
+    steered = Reply(packets=(*first.packets[:-2], *answer("", calls=[("list_files", {})]).packets[1:]))
+    desk.model.script(steered, DONE)
+    neovim.lua("vim.keymap.set('n', '<F2>', '<Plug>(dsh-steer)')")
+    desk.dsh("ask One.")
+    wait_for(lambda: gate.reached, "it streams")
+    if command == "steer":
+        neovim.keys("<F2>")
+    else:
+        desk.dsh(command)
+    desk.wait_for_screen(hint)
+    neovim.keys("In one sentence.")
+    desk.wait_for_screen(chip)
+    neovim.keys("<CR>")
+    wait_for(lambda: desk.run("dsh.inbox.list")["nextStep"], "it waits for the next step")
+    assert desk.run("dsh.inbox.list")["nextTurn"] == []
+    desk.wait_for_screen("Ask…")
+    desk.dsh(f"{command} And in English.")
+    wait_for(lambda: len(desk.run("dsh.inbox.list")["nextStep"]) == 2, "the other one too")
+    gate.release()
+    assert "And in English." in str(desk.sent_messages(2)[-1]["content"])
+    desk.wait_for_turns(1)
+
+
+def test_a_link_shows_the_buffer_as_it_is_in_its_window(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    desk.model.script(answer("See other.py:2 and calc.py:5."))
+    neovim.keys(":set nohidden<CR>GA  # mine<Esc>")
+    desk.dsh("ask Where?")
+    desk.wait_for_chat("calc.py:5.")
+    for _ in range(2):
+        desk.go_to("dsh")
+        neovim.keys("gg/other.py<CR>gf")
+        wait_for(lambda: neovim.text() == "x = 1\ny = 2\n", "the other file is open")
+        neovim.keys("GA  # unsaved<Esc>")
+        desk.go_to("dsh")
+        neovim.keys("gg/calc.py<CR>gf")
+        wait_for(lambda: "# mine" in neovim.text(), "this one is gone to")
+        desk.go_to_file("other.py")
+        neovim.keys("u")
+    names = [
+        Path(name).name
+        for name in neovim.lua(
+            "return vim.tbl_map(function(w) return vim.fn.bufname(w.bufnr) end, vim.fn.getwininfo())"
+        )
+    ]
+    assert sorted(names) == ["calc.py", "chat", "input", "other.py"]
+
+
+def test_a_link_reads_nothing_from_the_disk_that_is_open(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    desk.model.script(answer("See other.py:2."))
+    neovim.command("set noautoread")
+    neovim.command("edit other.py")
+    neovim.command("edit calc.py")
+    (desk.root / "other.py").write_text("changed outside\n")
+    desk.dsh("ask Where?")
+    desk.wait_for_chat("other.py:2.")
+    reads = "reads = 0; vim.api.nvim_create_autocmd('BufReadPost', { callback = function() reads = reads + 1 end })"
+    neovim.lua(reads)
+    desk.go_to("dsh")
+    neovim.keys("gg/other.py<CR>gf")
+    wait_for(lambda: neovim.lua("return vim.api.nvim_buf_get_name(0)").endswith("other.py"), "it is shown")
+    assert neovim.lua("return reads") == 0
 
 
 def test_words_that_could_not_be_sent_come_back(tmp_path: Path) -> None:
@@ -143,7 +225,11 @@ def test_what_waits_can_be_seen_changed_dropped_and_run(desk: ClientDesk) -> Non
     wait_for(lambda: neovim.text() == "Two\n", "one is dropped")
     neovim.keys("<CR>")
     wait_for(lambda: "dsh://queue/" in neovim.lua("return vim.api.nvim_buf_get_name(0)"), "it can be changed")
-    neovim.keys("A, the second.<Esc>:w<CR>")
+    neovim.keys("A, the second.<Esc>")
+    desk.go_to("dsh-queue")
+    neovim.keys("<CR>")
+    wait_for(lambda: neovim.text() == "Two, the second.\n", "the window that is open is gone to")
+    neovim.keys(":w<CR>")
     wait_for(
         lambda: [one["text"] for one in desk.run("dsh.inbox.list")["nextTurn"]] == ["Two, the second."], "changed"
     )
@@ -154,6 +240,24 @@ def test_what_waits_can_be_seen_changed_dropped_and_run(desk: ClientDesk) -> Non
     assert desk.sent_messages(2)[-1]["content"] == "Two, the second."
     desk.wait_for_chat("To the second.")
     gate.release()
+
+
+def test_the_queue_shows_what_waits_in_the_session_that_is_shown(desk: ClientDesk) -> None:
+    first, gate = held_after("I take my time.")
+    desk.model.script(first, DONE)
+    desk.dsh("ask One.")
+    wait_for(lambda: gate.reached, "it streams")
+    desk.dsh("ask Two")
+    wait_for(lambda: desk.status()["queued"] == 1, "one waits")
+    desk.dsh("queue")
+    wait_for(lambda: desk.neovim.text() == "Two\n", "it is listed")
+    desk.dsh("new Others")
+    desk.wait_for_screen("nothing waits")
+    desk.go_to("dsh-queue")
+    assert desk.neovim.text() == "\n"
+    desk.neovim.keys("dd")
+    gate.release()
+    desk.model.wait_for_requests(2, 20)
 
 
 def test_the_winbar_and_the_status_line_say_how_it_stands(desk: ClientDesk) -> None:
@@ -174,9 +278,47 @@ def test_the_winbar_and_the_status_line_say_how_it_stands(desk: ClientDesk) -> N
     assert neovim.lua("return require('dsh').statusline()").endswith(f"· {desk.status()['tokens']}")
 
 
+LOOKS = """
+local ns, found = vim.api.nvim_get_namespaces()['dsh.chat'], {}
+for _, mark in ipairs(vim.api.nvim_buf_get_extmarks(vim.fn.bufnr('dsh://chat'), ns, 0, -1, { details = true })) do
+  local line = vim.api.nvim_buf_get_lines(vim.fn.bufnr('dsh://chat'), mark[2], mark[2] + 1, false)[1]
+  table.insert(found, { line, mark[4].line_hl_group or '' })
+end
+return found
+"""
+
+
+def test_what_waits_and_what_a_diff_takes_and_gives_stands_out(desk: ClientDesk) -> None:
+    desk.model.script(MEND, DONE)
+    desk.dsh("ask Mend add.")
+    desk.wait_for_chat("waits for your review")
+    looks = desk.neovim.lua(LOOKS)
+    assert ["-    return a - b", "DshRemoved"] in looks
+    assert ["+    return a + b", "DshAdded"] in looks
+    winbar = "return require('dsh.status').winbar()"
+    wait_for(lambda: "%#DshWaiting#your review" in desk.neovim.lua(winbar), "the winbar too")
+    desk.dsh("reject all")
+    desk.wait_for_turns(1)
+
+
+def test_keys_go_from_question_to_question(desk: ClientDesk) -> None:
+    desk.model.script(DONE, DONE, DONE)
+    for number, words in enumerate(("One.", "Two.", "Three."), 1):
+        desk.dsh(f"ask {words}")
+        desk.wait_for_turns(number)
+    desk.wait_for_chat("Three.\n\nDone.")
+    desk.go_to("dsh")
+    line = "return vim.api.nvim_get_current_line()"
+    for keys, question in (("gg]]", "Two."), ("]]", "Three."), ("]]", "Three."), ("[[", "Two."), ("[[", "One.")):
+        desk.neovim.keys(keys)
+        wait_for(lambda wanted=question: desk.neovim.lua(line) == wanted, f"{keys} leads to {question}")  # type: ignore[misc]
+
+
 def test_a_mistyped_subcommand_is_told_with_the_one_that_is_meant(desk: ClientDesk) -> None:
     desk.dsh("sesions")
     wait_for(lambda: "there is no :Dsh sesions, do you mean sessions?" in desk.neovim.messages(), "it is told")
+    desk.dsh("cancel now")
+    wait_for(lambda: ":Dsh cancel takes nothing after it, not now" in desk.neovim.messages(), "it is told")
     complete = desk.neovim.lua("return vim.fn.getcompletion('Dsh re', 'cmdline')")
     assert complete == ["reject", "rename", "restart", "resume", "retry", "review", "rewind"]
     assert desk.neovim.lua("return vim.fn.getcompletion('Dsh mode p', 'cmdline')") == ["plan"]

@@ -190,6 +190,86 @@ def test_what_is_too_long_for_the_corner_is_read_in_the_conversation_before_it_i
     assert (desk.root / "made-19.txt").exists()
 
 
+def test_what_is_too_long_for_the_screen_is_shown_part_by_part_and_allowed_then(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    command = "\n".join(f"echo {number} > made-{number}.txt" for number in range(60))
+    desk.model.script(answer("", calls=[("shell", {"command": command})]), answer("All are made.\n" * 40 + "Done."))
+    desk.dsh("ask Make them.")
+    wait_for_permission(desk)
+    told = "look at all of it, then press the key again; gho decides at once"
+    for screen in (1, 2):
+        neovim.keys("ghy")
+        wait_for(lambda seen=screen: neovim.messages().count(told) == seen, "it is told")  # type: ignore[misc]
+        assert desk.run("dsh.status")["waitingFor"] == "approval"
+        time.sleep(READ_S)
+    neovim.keys("ghy")
+    assert desk.wait_for_turns(1) == "completed"
+    assert (desk.root / "made-59.txt").exists()
+    desk.wait_for_screen("Done.")
+
+
+def test_nothing_is_allowed_that_is_not_on_the_screen(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    desk.model.script(answer("", calls=[("shell", {"command": "echo one > made.txt"})]), DONE)
+    desk.dsh("ask Make it.")
+    wait_for_permission(desk)
+    desk.dsh("chat")
+    desk.wait_for_screen("May shell run?")
+    time.sleep(READ_S)
+    neovim.keys(":tabnew<CR>ghy")  # faster than anything could be drawn
+    desk.wait_for_screen("look at all of it")
+    assert desk.run("dsh.status")["waitingFor"] == "approval"
+    desk.dsh("chat")
+    desk.wait_for_screen("May shell run?")
+    neovim.keys(":tabnew<CR>")
+    wait_for(lambda: neovim.lua("return vim.fn.tabpagenr('$')") == 3, "a third tab page")
+    desk.wait_for_screen("May shell run?")
+    time.sleep(READ_S)
+    neovim.keys("ghy")
+    assert desk.wait_for_turns(1) == "completed"
+    assert desk.on_disk("made.txt") == "one\n"
+
+
+def test_a_mistyped_word_allows_nothing(desk: ClientDesk, outside: Path) -> None:
+    desk.model.script(look(outside), DONE)
+    desk.dsh("ask Read it.")
+    wait_for_permission(desk)
+    for words in ("never", "sesion", "sav", "once more"):
+        desk.dsh(f"allow {words}")
+        told = f"dsh: {words} is none of once, session, save: nothing is allowed"
+        wait_for(lambda told=told: told in desk.neovim.messages(), "it is told")  # type: ignore[misc]
+    assert desk.run("dsh.status")["waitingFor"] == "approval"
+    desk.dsh("allow once")
+    assert "far away" in desk.tool_result(2)
+    desk.wait_for_chat("allowed once")
+    desk.wait_for_turns(1)
+
+
+@pytest.mark.parametrize(("words", "outcome"), [("allow", "allowed once"), ("allow session", "for this session")])
+def test_commands_give_permission_as_the_keys_do(desk: ClientDesk, outside: Path, words: str, outcome: str) -> None:
+    desk.model.script(look(outside), DONE)
+    desk.dsh("ask Read it.")
+    wait_for_permission(desk)
+    desk.dsh(words)
+    desk.wait_for_chat(outcome)
+    assert "far away" in desk.tool_result(2)
+    desk.wait_for_turns(1)
+
+
+def test_commands_refuse_and_answer_too(desk: ClientDesk, outside: Path) -> None:
+    desk.model.script(look(outside), answer("", calls=[("ask", {"question": "Why?"})]), DONE)
+    desk.dsh("ask Read it.")
+    wait_for_permission(desk)
+    desk.dsh("deny not that one")
+    assert "not that one" in desk.tool_result(2)
+    desk.wait_for_chat("? Why?")
+    desk.dsh("answer")
+    wait_for(lambda: desk.neovim.mode()["mode"] == "c", "it asks")
+    desk.neovim.keys("Because.<CR>")
+    assert "Because." in desk.tool_result(3)
+    desk.wait_for_turns(1)
+
+
 # -- commands
 
 

@@ -30,9 +30,12 @@ keys, progress = {}, {}
 vim.api.nvim_create_autocmd('TextChangedI', { callback = function()
   if vim.bo.buftype == '' then table.insert(keys, { vim.uv.hrtime(), #vim.api.nvim_get_current_line() }) end
 end })
--- as a progress plugin does: it shows whatever begins until it ends
+-- as progress plugins do: whatever comes is shown until its end, and what has none stays for ever
+shown = {}
 vim.api.nvim_create_autocmd('LspProgress', { callback = function(event)
-  table.insert(progress, event.data.params.value)
+  local params = event.data.params
+  table.insert(progress, params.value)
+  shown[params.token] = params.value.kind ~= 'end' and (params.value.title or params.value.message or '?') or nil
 end })
 """
 
@@ -111,3 +114,4 @@ def test_no_key_is_lost_or_late_while_20_000_chunks_stream_beside_it(desk: Clien
     ends = [value["kind"] for value in progress if value["kind"] != "report"]
     assert ends == ["begin", "end"] * (number + 1)
     assert not any("dsh" in value for value in progress)
+    assert neovim.lua("return vim.tbl_values(shown)") == [], "nothing is left in the corner of a progress plugin"

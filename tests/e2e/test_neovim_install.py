@@ -86,6 +86,39 @@ def test_the_health_names_a_server_that_is_not_there_a_key_that_is_missing_and_w
             assert problem in health
 
 
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ("{ cmd = { '/no/such/dsh-lsp' } }", "/no/such/dsh-lsp is not an executable"),
+        ("{ cmd = { vim.fn.exepath('dsh-lsp') } }", "dsh-lsp "),
+        ("{ settings = { model = 5 } }", "settings.model: a table is wanted, not 5"),
+        ("{ settings = { model = { provider = 'anthropic' } } }", "ANTHROPIC_API_KEY is not set"),
+        ("{ settings = { model = { provider = 'openai_compatible' } } }", "`dsh-lsp doctor` says"),
+        ("{ ['keys.accept'] = 'x' }", "keys.accept: write it as keys = { accept = … }"),
+        ("{ chat = { input_height = 2.5 } }", "chat.input_height: a whole number from 1 to 40 is wanted, not 2.5"),
+        ("'dsh'", 'vim.g.dsh: a table is wanted, not "dsh"'),
+    ],
+)
+def test_the_health_says_of_any_options_what_is_so(tmp_path: Path, options: str, found: str) -> None:
+    with installed(tmp_path, f"vim.g.dsh = {options}") as neovim:
+        health = str(neovim.lua(HEALTH))
+        assert found in health
+        assert "Failed to run healthcheck" not in health
+        assert ("the key is in DEEPSEEK_API_KEY" in health) == ("model" not in options)
+
+
+def test_what_is_no_table_is_told_as_that(tmp_path: Path) -> None:
+    with installed(tmp_path, "vim.g.dsh = 'dsh'") as neovim:
+        neovim.lua("require('dsh.config').get()")
+        wait_for(lambda: 'vim.g.dsh: a table is wanted, not "dsh"' in neovim.messages(), "it is told")
+
+
+def test_setup_without_options_keeps_those_that_were_set(tmp_path: Path) -> None:
+    with installed(tmp_path, "vim.g.dsh = { chat = { size = 0.3 } }") as neovim:
+        neovim.lua("require('dsh').setup()")
+        assert neovim.lua("return require('dsh.config').get().chat.size") == 0.3
+
+
 def test_wrong_options_keep_their_defaults_and_are_told_once(tmp_path: Path) -> None:
     with installed(tmp_path, "vim.g.dsh = { chat = { size = 7 }, keys = { allow = false } }") as neovim:
         options: dict[str, Any] = neovim.lua("return require('dsh.config').get()")

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 from tests.e2e.neovim import USER_CONFIGURATION, Desk, wait_for
+from tests.e2e.neovim_client import CONFIGURATION as CLIENT_CONFIGURATION
+from tests.e2e.neovim_client import ClientDesk
 from tests.support.model_server import answer
 
 RUFF = Path(sys.executable).with_name("ruff")
@@ -75,6 +77,24 @@ vim.lsp.config('dsh', {{
 """
 
 
+# A server in this process that knows where everything is defined: in the second line.
+KNOWS = """
+vim.lsp.start({ name = 'knows', cmd = function(dispatchers)
+  return {
+    request = function(method, params, callback)
+      local there = { start = { line = 1, character = 4 }, ['end'] = { line = 1, character = 10 } }
+      callback(nil, method == 'initialize' and { capabilities = { definitionProvider = true } }
+        or method == 'textDocument/definition' and { uri = params.textDocument.uri, range = there } or nil)
+      return true, 1
+    end,
+    notify = function() return true end,
+    is_closing = function() return false end,
+    terminate = function() dispatchers.on_exit(0, 0) end,
+  }
+end })
+"""
+
+
 class LendingDesk(Desk):
     """The stock client, with a language server that it lends."""
 
@@ -96,3 +116,34 @@ def test_an_edit_that_breaks_a_file_brings_a_real_server_s_diagnostic_back_to_th
         assert "calc.py: new problems after this edit:" in result
         assert "line 2: error: Undefined name `nothing` (Ruff F821)" in result
         assert desk.wait_for_turns(1) == "done"
+
+
+class ClientLendingDesk(ClientDesk):
+    """Our client, beside a language server that nobody told it of."""
+
+    CONFIGURATION = (
+        CLIENT_CONFIGURATION
+        + f"""
+vim.lsp.config('ruff', {{ cmd = {{ '{RUFF}', 'server' }}, filetypes = {{ 'python' }} }})
+vim.lsp.enable('ruff')
+"""
+    )
+
+    def begin(self) -> None:
+        wait_for(
+            lambda: self.neovim.lua("return #vim.lsp.get_clients({ name = 'ruff', bufnr = 0 }) > 0"),
+            "ruff is attached",
+        )
+
+
+def test_our_client_lends_what_the_user_s_language_servers_say_and_know(tmp_path: Path) -> None:
+    with ClientLendingDesk.set_up(tmp_path, {"calc.py": CALC}) as desk:
+        desk.neovim.lua(KNOWS)
+        where = {"operation": "definition", "path": "calc.py", "symbol": "add", "line": 1}
+        desk.model.script(BREAK, answer("Where?", calls=[("language", where)]), DONE)
+        desk.dsh("ask Mend add.")
+        desk.wait_for_proposal("calc.py")
+        desk.dsh("accept all")
+        assert "line 2: error: Undefined name `nothing` (Ruff F821)" in desk.tool_result(2)
+        assert "calc.py:2" in desk.tool_result(3)
+        assert desk.wait_for_turns(1) == "completed"

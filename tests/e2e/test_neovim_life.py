@@ -12,7 +12,9 @@ import pytest
 from tests.e2e.desk import ended_within, wait_for
 from tests.e2e.neovim_client import ClientDesk, kill
 from tests.e2e.story import CALC, DONE, MEND, MENDED, held_after
-from tests.support.model_server import answer, refusal
+from tests.support.model_server import Reply, answer, refusal
+
+CHILDREN = "return vim.api.nvim_get_proc_children(vim.fn.getpid())"
 
 
 @pytest.fixture
@@ -116,6 +118,69 @@ def test_words_that_a_dying_server_did_not_take_come_back(desk: ClientDesk) -> N
     wait_for(lambda: neovim.text() == "Two.\nand\n", "the words are back, before those written since")
 
 
+def test_a_server_that_hangs_as_it_starts_is_restarted_and_the_words_come_back(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    working = neovim.lua("local before = vim.g.dsh; vim.g.dsh = { cmd = { 'sleep', '60' } } return before")
+    desk.dsh("ask")
+    wait_for(lambda: neovim.mode()["mode"] == "i", "one can write")
+    neovim.keys("One.<CR>")
+    wait_for(lambda: neovim.lua("return #vim.lsp.get_clients({ _uninitialized = true })") == 1, "it starts")
+    desk.model.script(answer("The first answer."))
+    neovim.lua("vim.g.dsh = ...", working)
+    desk.dsh("restart")
+    wait_for(lambda: neovim.text() == "One.\n", "the words are back")
+    wait_for(lambda: desk.status()["state"] == "idle", "the other one runs")
+    desk.go_to("dsh-input")
+    neovim.keys("<CR>")
+    desk.wait_for_chat("The first answer.")
+
+
+def test_a_server_that_never_answers_is_given_up_and_it_is_told(tmp_path: Path) -> None:
+    with ClientDesk.set_up(tmp_path, {"calc.py": CALC}) as desk:
+        desk.neovim.lua("vim.g.dsh = { cmd = { 'sleep', '60' } }")
+        desk.dsh("ask One.")
+        wait_for(lambda: len(desk.neovim.lua(CHILDREN)) == 1, "it starts")
+        (pid,) = desk.neovim.lua(CHILDREN)
+        desk.expects = "the server does not answer; see :Dsh log, :Dsh restart tries again"
+        wait_for(lambda: desk.expects in desk.neovim.messages(), "it is told", 40)
+        assert ended_within(pid, 5)
+        desk.go_to("dsh-input")
+        assert desk.neovim.text() == "One.\n"
+        assert desk.status()["state"] == "off"
+
+
+def test_the_command_can_be_set_where_servers_are_configured(tmp_path: Path) -> None:
+    with ClientDesk.set_up(tmp_path, {"calc.py": CALC}) as desk:
+        desk.neovim.lua("""
+          vim.lsp.config('dsh_lsp', { cmd = { vim.fn.exepath('dsh-lsp'), 'serve' } })
+          local options = vim.g.dsh
+          options.cmd = { 'no-such-server' }
+          vim.g.dsh = options
+        """)
+        desk.model.script(answer("The first answer."))
+        desk.dsh("ask One.")
+        desk.wait_for_turns(1)
+        kill(desk.server_pid())
+        desk.expects = "the server has ended (signal 9); :Dsh restart goes on with the session"
+        desk.wait_for_screen(desk.expects)
+
+
+def test_links_and_sessions_are_those_of_the_server_wherever_the_user_goes(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    (desk.root / "sub").mkdir()
+    (desk.root / "sub" / "calc.py").write_text("another one\n")
+    desk.model.script(answer("", calls=[("read_file", {"path": "calc.py"})]), DONE)
+    desk.dsh("ask One.")
+    desk.wait_for_chat("Done.")
+    neovim.command("cd sub")
+    desk.go_to("dsh")
+    neovim.keys("/Read calc<CR><CR>")
+    wait_for(lambda: neovim.text() == CALC, "the file that the agent read opens")
+    desk.dsh("sessions")
+    desk.wait_for_screen("Go on with a session")
+    neovim.keys("<Esc>")
+
+
 # -- sessions
 
 
@@ -143,6 +208,32 @@ def test_a_session_is_left_and_gone_on_with(desk: ClientDesk) -> None:
     desk.dsh("ask Three.")
     desk.wait_for_chat("The third answer.")
     assert [message["content"] for message in desk.sent_messages(3)] == ["One.", "The first answer.", "Three."]
+
+
+def test_a_session_in_the_background_that_waits_is_told_of_and_shown(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    reply, gate = held_after("I look around first.")
+    desk.model.script(Reply(packets=(*reply.packets[:-2], *MEND.packets[1:])), DONE)
+    desk.dsh("ask One.")
+    wait_for(lambda: gate.reached, "it streams")
+    first = session_id(desk)
+    desk.dsh("new Others")
+    wait_for(lambda: session_id(desk) != first, "there is another session")
+    gate.release()
+    wait_for(lambda: desk.announced("DshWaiting"), "it is told of")
+    assert desk.announced("DshWaiting") == [{"session": first, "waitingFor": "review"}]
+    assert desk.status()["elsewhere"] == 1
+    desk.wait_for_screen("1 in :Dsh sessions")
+    desk.dsh("sessions")
+    screen = desk.wait_for_screen("waits for your review")
+    number = next(line.split(":")[0][-1] for line in screen.splitlines() if "waits for your review" in line)
+    neovim.keys(f"{number}<CR>")
+    desk.wait_for_proposal("calc.py")
+    wait_for(lambda: desk.status()["elsewhere"] == 0, "nothing waits elsewhere")
+    desk.dsh("accept all")
+    wait_for(lambda: desk.on_disk("calc.py") == MENDED, "it landed")
+    assert len(desk.announced("DshWaiting")) == 1
+    desk.model.wait_for_requests(2, 20)
 
 
 def test_a_session_is_forked_after_a_turn(desk: ClientDesk) -> None:
@@ -227,6 +318,36 @@ def test_the_log_opens(desk: ClientDesk) -> None:
     desk.dsh("log")
     wait_for(lambda: "HTTP Request" in desk.neovim.text(), "the log is there")
     assert "sk-test" not in desk.neovim.text()
+
+
+def test_the_log_is_that_of_our_own_server(desk: ClientDesk) -> None:
+    desk.model.script(DONE)
+    desk.dsh("ask One.")
+    desk.wait_for_turns(1)
+    mine = Path(desk.neovim.lua("return require('dsh.commands').log_file()"))
+    newer = mine.with_name("dsh-lsp-1.log")
+    newer.write_text("of another Neovim\n")
+    os.utime(newer, (4e9, 4e9))
+    desk.dsh("log")
+    wait_for(lambda: "HTTP Request" in desk.neovim.text(), "the log is there")
+
+
+def test_nothing_that_waits_is_told_of(desk: ClientDesk) -> None:
+    desk.model.script(DONE)
+    desk.dsh("ask One.")
+    desk.wait_for_turns(1)
+    desk.dsh("resume")
+    wait_for(lambda: "dsh: nothing waits" in desk.neovim.messages(), "it is told")
+
+
+def test_models_are_completed_before_the_first_list_is_seen(desk: ClientDesk) -> None:
+    desk.model.script(DONE)
+    desk.model.documents["/models"] = refusal(200, {"data": [{"id": "first-model"}, {"id": "second-model"}]})
+    desk.dsh("ask One.")
+    desk.wait_for_turns(1)
+    names = desk.neovim.lua("return vim.fn.getcompletion('Dsh model deepseek/s', 'cmdline')")
+    assert names == ["deepseek/second-model"]
+    assert desk.neovim.prompts() == []
 
 
 def test_an_edit_lands_after_a_restart(desk: ClientDesk) -> None:

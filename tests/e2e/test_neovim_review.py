@@ -91,6 +91,42 @@ def test_a_hunk_is_changed_before_it_lands_and_the_model_reads_that(desk: Client
     assert "dsh://hunk" not in " ".join(desk.neovim.buffers())
 
 
+def test_a_hunk_that_is_being_changed_is_gone_to_and_not_opened_twice(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    desk.model.script(MEND, DONE)
+    desk.dsh("ask Mend add.")
+    desk.wait_for_proposal("calc.py")
+    neovim.keys("]hghe")
+    wait_for(lambda: neovim.text() == "    return a + b\n", "the new text can be changed")
+    neovim.keys("A  # mended<Esc>")
+    desk.go_to_file("calc.py")
+    neovim.keys("ghe")
+    wait_for(lambda: neovim.text() == "    return a + b  # mended\n", "the window that is open is gone to")
+    neovim.command("quit!")
+    desk.go_to_file("calc.py")
+    neovim.keys("ghe")
+    wait_for(lambda: neovim.text() == "    return a + b\n", "the proposed text can be changed anew")
+    neovim.command("quit!")
+
+
+def test_a_correction_that_is_refused_is_not_lost(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    desk.model.script(MEND, DONE)
+    desk.dsh("ask Mend add.")
+    desk.wait_for_proposal("calc.py")
+    neovim.keys("]hghe")
+    wait_for(lambda: neovim.text() == "    return a + b\n", "the new text can be changed")
+    desk.run("dsh.review.reject", hunks="all")
+    neovim.keys("A  # my correction<Esc>:wq<CR>")
+    wait_for(lambda: "dsh: " in neovim.messages(), "the refusal is told")
+    desk.wait_for_screen("return a + b  # my correction")
+    assert neovim.text() == CALC, "the cursor is where the user left it"
+    neovim.command("wincmd j")
+    assert neovim.text() == "    return a + b  # my correction\n"
+    assert neovim.modified
+    neovim.command("quit!")
+
+
 def test_a_whole_file_is_accepted_and_all_is_rejected_by_commands(desk: ClientDesk) -> None:
     other = ("edit_file", {"path": "other.py", "old_text": "y = 2", "new_text": "y = 3"})
     desk.model.script(Reply(packets=MEND_BOTH.packets), DONE, answer("Other.", calls=[other]), DONE)
@@ -130,6 +166,105 @@ def test_a_review_of_several_files_goes_from_one_to_the_next(desk: ClientDesk) -
     assert desk.wait_for_turns(1) == "completed"
 
 
+def test_the_end_of_a_long_line_can_be_read_in_any_window(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    long = "    return " + " + ".join(f"term_{number}" for number in range(40)) + "  # END"
+    call = ("edit_file", {"path": "calc.py", "old_text": "    return a - b", "new_text": long})
+    desk.model.script(answer("Long.", calls=[call]), DONE)
+    desk.dsh("ask Lengthen it.")
+    desk.wait_for_proposal("calc.py")
+    for command, columns in (("chat", 120), ("vsplit", 60)):
+        neovim.command(f"{'Dsh chat' if command == 'chat' else command}")
+        wait_for(lambda columns=columns: neovim.lua("return vim.api.nvim_win_get_width(0)") <= columns, "the room")  # type: ignore[misc]
+        desk.wait_for_screen("# END")
+        lines = desk.proposed("calc.py")
+        assert len(lines) > 3
+        assert "".join(line.removeprefix("↪ ") for line in lines).replace(" ", "") == long.replace(" ", "")
+        assert all(len(line) <= columns for line in lines)
+    desk.dsh("reject all")
+    desk.wait_for_turns(1)
+
+
+def test_a_save_that_fails_is_told(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    desk.model.script(MEND, DONE)
+    neovim.lua("vim.api.nvim_create_autocmd('BufWritePre', { callback = function() error('no formatter', 0) end })")
+    desk.dsh("ask Mend add.")
+    desk.wait_for_proposal("calc.py")
+    neovim.keys("]hgha")
+    wait_for(lambda: "dsh: calc.py is not saved: " in neovim.messages(), "it is told")
+    desk.wait_for_turns(1)
+    assert neovim.text() == MENDED
+    assert desk.on_disk("calc.py") == CALC
+    neovim.lua("vim.v.errmsg = ''; vim.cmd('messages clear')")  # the formatter's own words
+
+
+def test_a_hunk_in_a_closed_fold_comes_into_sight(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    desk.model.script(MEND, DONE)
+    neovim.keys(":set foldmethod=manual<CR>:1,3fold<CR>G")
+    desk.dsh("ask Mend add.")
+    desk.wait_for_proposal("calc.py")
+    for command in ("]h", ":Dsh next<CR>", ":Dsh review<CR>"):
+        neovim.keys(f"ggzcG{command}")
+        on_line(desk, 2)
+        wait_for(lambda: neovim.lua("return vim.fn.foldclosed('.')") == -1, "the fold is open")
+    neovim.keys("gha")
+    desk.wait_for_turns(1)
+
+
+def test_all_hunks_of_a_buffer_are_rejected_by_a_key_and_those_of_others_wait_on(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    other = ("edit_file", {"path": "other.py", "old_text": "y = 2", "new_text": "y = 3"})
+    both = ("write_file", {"path": "calc.py", "content": BOTH})
+    desk.model.script(answer("Two files.", calls=[both, other]), DONE)
+    desk.dsh("ask Mend them.")
+    wait_for(lambda: len(desk.pending()) == 3, "all wait")
+    desk.wait_for_proposal("calc.py")
+    neovim.keys("gg[h")  # back from the first one, to the last file
+    wait_for(lambda: neovim.text() == "x = 1\ny = 2\n", "the other file is open")
+    on_line(desk, 2)
+    neovim.keys("[h")
+    wait_for(lambda: neovim.text() == CALC, "the file before it")
+    on_line(desk, 6)
+    neovim.keys("ghR")
+    wait_for(lambda: len(desk.pending()) == 1, "both are rejected")
+    neovim.keys(":Dsh next<CR>")
+    wait_for(lambda: neovim.text() == "x = 1\ny = 2\n", "the other one waits")
+    desk.dsh("accept hunk")
+    assert desk.wait_for_turns(1) == "completed"
+    assert desk.on_disk("calc.py") == CALC
+    assert desk.on_disk("other.py") == "x = 1\ny = 3\n"
+
+
+@pytest.mark.parametrize(("name", "accepted"), [("accept", True), ("reject", False)])
+def test_plug_maps_do_what_they_say(desk: ClientDesk, name: str, accepted: bool) -> None:
+    neovim = desk.neovim
+    plugs = ("ask", "review", "next-hunk", "previous-hunk", "edit", name, "chat")
+    for number, plug in enumerate(plugs, 1):
+        neovim.lua("vim.keymap.set({ 'n', 'x' }, ...)", f"<F{number}>", f"<Plug>(dsh-{plug})")
+    desk.model.script(MEND_BOTH, DONE)
+    neovim.keys("1GVj<F1>")
+    wait_for(lambda: neovim.mode()["mode"] == "i", "one can write")
+    desk.wait_for_screen("↳ calc.py:1-2")
+    neovim.keys("Mend this.<CR>")
+    assert "From calc.py, lines 1-2" in desk.sent_messages(1)[-1]["content"]
+    desk.wait_for_proposal("calc.py")
+    neovim.keys("<Esc><F7>")
+    wait_for(lambda: not desk.window("dsh"), "the conversation is closed")
+    for key, line in (("<F2>", 2), ("<F3>", 6), ("<F4>", 2)):
+        neovim.keys(key)
+        on_line(desk, line)
+    neovim.keys("<F5>")
+    wait_for(lambda: neovim.text() == "    return a + b\n", "the new text can be changed")
+    neovim.command("quit!")
+    neovim.keys("<F6>")
+    wait_for(lambda: len(desk.pending()) == 1, "it is decided")
+    desk.dsh("reject all")
+    desk.wait_for_turns(1)
+    assert neovim.text() == (MENDED if accepted else CALC)
+
+
 def test_a_new_file_is_looked_at_before_it_exists(desk: ClientDesk) -> None:
     neovim = desk.neovim
     desk.model.script(NEW, DONE, NEW, DONE)
@@ -141,7 +276,8 @@ def test_a_new_file_is_looked_at_before_it_exists(desk: ClientDesk) -> None:
     assert neovim.lua("return vim.bo.filetype") == "python"
     neovim.keys("ghr")
     desk.wait_for_turns(1)
-    wait_for(lambda: neovim.text() == "\n", "the preview is gone")
+    wait_for(lambda: neovim.text() == CALC, "the file that was there before is back")
+    assert neovim.lua("return #vim.fn.getbufinfo({ buflisted = 1 })") == 1, "no empty buffer is left"
     assert not (desk.root / "pkg").exists()
     desk.dsh("ask Once more.")
     wait_for(desk.pending, "it waits")
@@ -192,6 +328,23 @@ def test_typing_during_a_review_is_safe_and_the_hunks_move(desk: ClientDesk) -> 
     assert neovim.text() == typed + MENDED
     assert desk.on_disk("calc.py") == CALC, "the user's own unsaved text is not saved for them"
     assert neovim.modified
+    desk.wait_for_turns(1)
+
+
+def test_an_edit_that_lands_amid_typing_is_a_step_of_undo_of_its_own(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    desk.model.script(MEND, DONE)
+    desk.dsh("ask Mend add.")
+    desk.wait_for_proposal("calc.py")
+    neovim.keys("Gohello ")
+    wait_for(lambda: neovim.text() == f"{CALC}hello \n", "the user types")
+    desk.run("dsh.review.accept", hunks="all")
+    wait_for(lambda: neovim.text() == f"{MENDED}hello \n", "it landed")
+    neovim.keys("world<Esc>")
+    wait_for(lambda: neovim.text() == f"{MENDED}hello world\n", "the user goes on")
+    for text in (f"{MENDED}hello \n", f"{CALC}hello \n", CALC):
+        neovim.keys("u")
+        wait_for(lambda text=text: neovim.text() == text, "one step is taken back")  # type: ignore[misc]
     desk.wait_for_turns(1)
 
 
@@ -261,7 +414,8 @@ def test_the_edits_of_a_turn_are_undone_and_what_the_user_changed_is_left(desk: 
     desk.wait_for_screen("turn 1: calc.py")
     neovim.keys("1<CR>")
     wait_for(lambda: neovim.text() == mine.replace("a + b", "a - b"), "what can be undone is undone")
-    wait_for(lambda: "turn 1: 1 edit undone, 1 left (calc.py: " in neovim.messages(), "it is told what is left")
+    wait_for(lambda: "1 of 2 edits of turn 1 were taken back. Left: calc.py: " in neovim.messages(), "it is told")
+    assert neovim.messages().count("turn 1") == 1, "once"
 
 
 @pytest.mark.parametrize("tool", ["delete_file", "move_file"])
@@ -273,6 +427,10 @@ def test_files_are_deleted_and_renamed_under_review(desk: ClientDesk, tool: str)
     wait_for(desk.pending, "it waits")
     desk.dsh("review")
     wait_for(lambda: neovim.text() == "x = 1\ny = 2\n", "the file is open")
+    desk.wait_for_screen("gha accept · ghr reject")
+    assert "ghe edit" not in str(neovim.screen)
+    neovim.keys("ghe")
+    wait_for(lambda: "this has no text to change: accept or reject it" in neovim.messages(), "it is told")
     if tool == "move_file":
         assert desk.wait_for_proposal("other.py") == ["→ is to be renamed to renamed.py"]
     neovim.keys("gha")

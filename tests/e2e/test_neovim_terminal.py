@@ -156,6 +156,7 @@ def test_a_session_from_the_first_question_to_the_last_key(scene: Scene) -> None
     terminal.type("ghA")
     wait_for(lambda: (scene.root / "cart.py").read_text() == MENDED, "all has landed and is saved")
     wait_for(lambda: gate.reached, "the model goes on")
+    terminal.wait_for("Now I run the te")
     terminal.type(":Dsh ask")
     terminal.keys("Enter")
     terminal.wait_for("INSERT")

@@ -42,7 +42,7 @@ vim.api.nvim_create_autocmd({ 'BufReadPost', 'BufNewFile', 'BufFilePost', 'BufWr
 
 vim.api.nvim_create_autocmd('BufReadCmd', {
   group = group,
-  pattern = 'dsh:/*',
+  pattern = { 'dsh:/session/*', 'dsh:/proposal/*' },
   callback = function(event)
     require('dsh.virtual').read(event.buf, event.match)
   end,

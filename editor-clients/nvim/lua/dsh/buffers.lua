@@ -68,6 +68,18 @@ function M.is_document(bufnr)
   return name ~= '' and not name:match('^%a[%w+.-]+://')
 end
 
+---The document that was shown last.
+---@return integer? bufnr
+function M.last_document()
+  local found, used = nil, 0
+  for _, info in ipairs(vim.fn.getbufinfo({ buflisted = 1, bufloaded = 1 })) do
+    if M.is_document(info.bufnr) and info.lastused >= used then
+      found, used = info.bufnr, info.lastused
+    end
+  end
+  return found
+end
+
 ---The window of this tab page that a file should open in: one that holds a document, the last used one first.
 ---@return integer?
 function M.document_window()
@@ -102,19 +114,38 @@ function M.show(bufnr)
   vim.api.nvim_win_set_buf(0, bufnr)
 end
 
+---Show what the user has open as it is; read from the disk only what is not.
+local function show_file(path)
+  local bufnr = M.of(vim.uri_from_fname(path))
+  local is_theirs = bufnr and vim.bo[bufnr].buflisted
+  local win = is_theirs and vim.fn.bufwinid(bufnr) or -1
+  if win ~= -1 then
+    vim.api.nvim_set_current_win(win)
+    return vim.cmd("normal! m'")
+  end
+  go_to_document_window()
+  local name = vim.fn.fnameescape(path)
+  local shown = pcall(is_theirs and vim.cmd.buffer or vim.cmd.edit, is_theirs and bufnr or name)
+  if not shown then -- the buffer there is unsaved and may not be hidden
+    vim.cmd.split(name)
+  end
+end
+
+---Put the cursor on a line of this window, counted from 1, and the line into sight.
+---@param line integer
+function M.go_to_line(line)
+  local last = vim.api.nvim_buf_line_count(0)
+  vim.api.nvim_win_set_cursor(0, { math.max(1, math.min(line, last)), 0 })
+  vim.cmd('normal! zvzz')
+end
+
 ---Show a file beside the conversation, with the cursor on a line, counted from 1.
 ---@param path string
 ---@param line integer?
 function M.open(path, line)
-  go_to_document_window()
-  local name = vim.fn.fnameescape(path)
-  if not pcall(vim.cmd.edit, name) then -- the buffer there is unsaved and may not be hidden
-    vim.cmd.split(name)
-  end
+  show_file(path)
   if line then
-    local last = vim.api.nvim_buf_line_count(0)
-    vim.api.nvim_win_set_cursor(0, { math.max(1, math.min(line, last)), 0 })
-    vim.cmd('normal! zz')
+    M.go_to_line(line)
   end
 end
 

@@ -6,6 +6,8 @@
 local feed = require('dsh.feed')
 local code = require('dsh.code')
 local render = require('dsh.render')
+local scratch = require('dsh.scratch')
+local views = require('dsh.view')
 
 local M = {}
 
@@ -27,6 +29,7 @@ local turn, item = 1, 1 -- the next one to place
 local live = { parts = 0, shown = 0 } -- what is drawn of what streams: its parts, bytes of the last one
 local unfolded = setmetatable({}, { __mode = 'k' }) ---@type table<table, boolean>
 local dirty = {} ---@type table<table, boolean> blocks to draw again
+local revealed = {} ---@type table<integer, integer> lines that windows were scrolled to; what comes is followed again
 local due = false
 
 local function is_shown()
@@ -210,12 +213,14 @@ end
 
 -- Drawing -------------------------------------------------------------------------------------------------------
 
----The windows whose cursor is on the last line: they follow.
+---The windows whose cursor is on the last line, or was taken from it to show what was asked for: they follow.
 local function followers()
   local last, found = vim.api.nvim_buf_line_count(bufnr), {}
   for _, win in ipairs(vim.fn.win_findbuf(bufnr)) do
     local is_selecting = win == vim.api.nvim_get_current_win() and vim.fn.mode():match('^[vV\22]')
-    if vim.api.nvim_win_get_cursor(win)[1] == last and not is_selecting then
+    local line = vim.api.nvim_win_get_cursor(win)[1]
+    local is_back = revealed[win] == line and view and views.waiting_for(view) ~= 'approval'
+    if (line == last or is_back) and not is_selecting then
       found[#found + 1] = win
     end
   end
@@ -243,6 +248,7 @@ function M.draw()
   if not is_shown() then
     return
   end
+  M.buffer() -- whole again, should it have been read anew
   local follow = followers()
   local current = feed.view()
   if current ~= view then
@@ -289,19 +295,47 @@ function M.block_at(row)
   end
 end
 
----Whether an item can be read whole in a window of this tab page.
+local function windows_here()
+  return vim.tbl_filter(function(win)
+    return vim.api.nvim_win_get_tabpage(win) == vim.api.nvim_get_current_tabpage()
+  end, is_shown() and vim.fn.win_findbuf(bufnr) or {})
+end
+
+---The lines of an item, from 1, that can be read in this tab page, and how many it has.
 ---@param key dsh.Item
-function M.is_visible(key)
-  local number = index[key]
-  if not number or not is_shown() then
-    return false
+---@return table<integer, true>, integer
+function M.visible(key)
+  local number, found = index[key], {}
+  if not number then
+    return found, 0
   end
-  local first = row_of(number) + 1
-  local last = first + height(blocks[number]) - 1
-  return vim.iter(vim.fn.win_findbuf(bufnr)):any(function(win)
-    local is_here = vim.api.nvim_win_get_tabpage(win) == vim.api.nvim_get_current_tabpage()
-    return is_here and vim.fn.line('w0', win) <= first and vim.fn.line('w$', win) >= last
-  end)
+  local first, count = row_of(number), height(blocks[number])
+  for _, win in ipairs(windows_here()) do
+    local top, bottom = vim.fn.line('w0', win), vim.fn.line('w$', win)
+    for line = math.max(1, top - first), math.min(count, bottom - first) do
+      found[line] = true
+    end
+  end
+  return found, count
+end
+
+---Scroll to the first line of an item that was not seen yet.
+---@param key dsh.Item
+---@param seen table<integer, true> lines, from 1
+function M.reveal(key, seen)
+  local number, line = index[key], 1
+  while seen[line] do
+    line = line + 1
+  end
+  if number and line <= height(blocks[number]) then
+    for _, win in ipairs(windows_here()) do
+      vim.api.nvim_win_set_cursor(win, { row_of(number) + line, 0 })
+      vim.api.nvim_win_call(win, function()
+        vim.cmd('normal! zt')
+      end)
+      revealed[win] = row_of(number) + line
+    end
+  end
 end
 
 ---All blocks, each with its first row, from 0, empty lines left out.
@@ -338,20 +372,14 @@ end
 ---The conversation's buffer.
 ---@return integer
 function M.buffer()
-  if bufnr and vim.api.nvim_buf_is_valid(bufnr) then
-    return bufnr
+  if not scratch.is_intact(bufnr) then
+    local options = { bufhidden = 'hide', undolevels = -1, modifiable = false, filetype = 'dsh' }
+    view = nil
+    bufnr = scratch.buffer(NAME, options, function(made, group)
+      require('dsh.reader').map(made)
+      vim.api.nvim_create_autocmd('BufWinEnter', { group = group, buffer = made, callback = draw_soon })
+    end)
   end
-  bufnr = vim.api.nvim_create_buf(false, true)
-  vim.api.nvim_buf_set_name(bufnr, NAME)
-  vim.bo[bufnr].buftype = 'nofile'
-  vim.bo[bufnr].bufhidden = 'hide'
-  vim.bo[bufnr].swapfile = false
-  vim.bo[bufnr].undolevels = -1
-  vim.bo[bufnr].modifiable = false
-  vim.bo[bufnr].filetype = 'dsh'
-  require('dsh.reader').map(bufnr)
-  view = nil
-  vim.api.nvim_create_autocmd('BufWinEnter', { buffer = bufnr, callback = draw_soon })
   return bufnr
 end
 

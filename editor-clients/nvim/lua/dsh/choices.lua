@@ -40,6 +40,20 @@ end
 
 local wants_models = false
 
+local COMPLETION_MS = 1000
+
+---The same for completion, which waits a moment for a server that was not asked yet.
+---@return string[]
+function M.complete_models()
+  if not feed.state.models and client.get() then
+    client.run(SERVER.model_list)
+    vim.wait(COMPLETION_MS, function()
+      return feed.state.models ~= nil
+    end, 20)
+  end
+  return M.model_names()
+end
+
 ---The models that the server told of, each as `provider/name`.
 ---@return string[]
 function M.model_names()

@@ -8,12 +8,14 @@ local config = require('dsh.config')
 local feed = require('dsh.feed')
 local message = require('dsh.message')
 local protocol = require('dsh.protocol')
+local requests = require('dsh.requests')
 
 local M = {}
 
 M.NAME = 'dsh_lsp'
 
 local STOP_MS = 3000 -- the server takes at most 2 s for its goodbye
+local START_MS = 20000 -- a slow machine takes a tenth of that
 
 ---@class dsh.Waiter
 ---@field ready fun(client: vim.lsp.Client)
@@ -25,6 +27,9 @@ local unanswered = {} ---@type table<fun(failure: table?, result: table?), true>
 local stopping = false
 local restarting = nil ---@type dsh.Waiter[]? for the server to be another one
 local token ---@type string
+local started = nil ---@type integer? id of the client, ready or not
+local given_up = {} ---@type table<integer, true> clients whose end nobody waits for
+local root = nil ---@type string? where the server runs, or ran last
 local exit = nil ---@type { code: integer, signal: integer }?
 
 local function on_progress(err, params, context)
@@ -35,52 +40,14 @@ local function on_progress(err, params, context)
   return vim.lsp.handlers['$/progress'](err, params, context)
 end
 
-local function on_message(_, params)
-  local level = params.type
-  local say = level == 1 and message.error or level == 2 and message.warn or message.info
-  say((params.message:gsub('^DSH:? ', '')))
-end
-
-local function shown(name)
-  return function(_, params)
-    feed.emit(name, params)
-    return { shown = true }
-  end
-end
-
-local function encoding_of(context)
-  local client = vim.lsp.get_client_by_id(context.client_id)
-  return client and client.offset_encoding or 'utf-16'
-end
-
-local HANDLERS = {
-  ['$/progress'] = on_progress,
-  ['window/showMessage'] = on_message,
-  ['workspace/applyEdit'] = function(_, params, context)
-    return require('dsh.edit').apply(params, encoding_of(context))
-  end,
-  [protocol.STATUS] = function(_, params)
-    feed.take_status(params)
-  end,
-  [protocol.REVIEW] = shown('review'),
-  [protocol.APPROVE] = shown('approve'),
-  [protocol.ASK] = shown('ask'),
-  [protocol.SAVE] = function(_, params)
-    return require('dsh.save').save(params)
-  end,
-  [protocol.DIAGNOSTICS] = function(_, params)
-    return require('dsh.language').diagnostics(params)
-  end,
-  [protocol.NAVIGATE] = function(_, params)
-    return require('dsh.language').navigate(params)
-  end,
-}
-
 -- Starting and ending -------------------------------------------------------------------------------------------
 
----The folder that the agent works in: that of the working directory's project.
+---The folder that the agent works in: that of the working directory's project when it began.
 ---@return string
 function M.root()
+  if root and (state.client_id or state.session) then
+    return root
+  end
   local here = vim.fn.getcwd(-1, -1)
   return vim.fs.root(here, config.get().root_markers) or here
 end
@@ -91,6 +58,7 @@ local GONE = { message = 'the server ended before it answered' }
 local function forget_process()
   local waiters = waiting or {}
   state.client_id, state.status, waiting, stopping, exit = nil, nil, nil, false, nil
+  started, state.others = nil, {}
   for _, view in pairs(state.views) do
     view.live = {}
   end
@@ -104,7 +72,10 @@ local function forget_process()
   end
 end
 
-local function on_exit(code, signal)
+local function on_exit(code, signal, client_id)
+  if given_up[client_id] then
+    return
+  end
   if exit then
     code, signal = exit.code, exit.signal
   end
@@ -125,34 +96,32 @@ local function on_exit(code, signal)
   end)
 end
 
----Start the server, and keep what Neovim would say of its end for ourselves.
-local function spawn(command)
-  return function(dispatchers)
-    local tell = dispatchers.on_exit
-    dispatchers.on_exit = function(code, signal)
-      exit = { code = code, signal = signal }
-      tell(0, 0)
-    end
-    return vim.lsp.rpc.start(command, dispatchers)
+---The command that starts the server: what `vim.lsp.config` was given goes before `vim.g.dsh`.
+---@return string[]? nil where a function does
+function M.command()
+  local given = vim.lsp.config[M.NAME].cmd
+  if given == M.spawn then
+    return config.get().cmd
   end
+  return type(given) == 'table' and given or nil
 end
 
-local CAPABILITIES = {
-  version = protocol.VERSION,
-  review = true,
-  approve = true,
-  ask = true,
-  diagnostics = true,
-  navigate = true,
-  save = true,
-}
+---Start the server, and keep what Neovim would say of its end for ourselves.
+function M.spawn(dispatchers)
+  local tell = dispatchers.on_exit
+  dispatchers.on_exit = function(code, signal)
+    exit = { code = code, signal = signal }
+    tell(0, 0)
+  end
+  return vim.lsp.rpc.start(M.command(), dispatchers)
+end
 
 ---The configuration for `vim.lsp`, as `lsp/dsh_lsp.lua` gives it.
 ---@return vim.lsp.Config
 function M.lsp_config()
   return {
     name = M.NAME,
-    cmd = spawn(config.get().cmd),
+    cmd = M.spawn,
     root_dir = function(_, on_dir)
       on_dir(M.root())
     end,
@@ -160,10 +129,10 @@ function M.lsp_config()
       return client.name == M.NAME and not client:is_stopped()
     end,
     capabilities = vim.tbl_deep_extend('force', vim.lsp.protocol.make_client_capabilities(), {
-      experimental = { dsh = CAPABILITIES },
+      experimental = { dsh = requests.CAPABILITIES },
     }),
     flags = { debounce_text_changes = 40 }, -- an edit lands in the tick after a change that the server was told of
-    handlers = HANDLERS,
+    handlers = vim.tbl_extend('error', { ['$/progress'] = on_progress }, requests.HANDLERS),
     before_init = function(params, client_config)
       token = ('dsh-%d'):format(vim.uv.hrtime())
       local given = client_config.init_options or {}
@@ -172,6 +141,7 @@ function M.lsp_config()
     end,
     on_init = function(client)
       state.client_id, state.ended = client.id, nil
+      started, root = client.id, client.root_dir
       M.attach_all()
       require('dsh.language').watch()
       vim.schedule(function()
@@ -229,17 +199,35 @@ end
 
 local function nothing() end
 
+---Give up a server that does not answer, and let those know who wait for it.
+local function give_up(id)
+  local client = vim.lsp.get_client_by_id(id)
+  if started ~= id or not client or client.initialized then
+    return
+  end
+  given_up[id] = true
+  client:stop(true)
+  message.error('the server does not answer; see :Dsh log, :Dsh restart tries again')
+  forget_process()
+end
+
 ---Start the server for those who wait; why it cannot be, if so.
 ---@return string?
 local function start()
-  local command = config.get().cmd[1]
-  if vim.fn.executable(command) == 0 then
-    return ('%s is not there; see :checkhealth dsh'):format(command)
+  local wanted, command = vim.deepcopy(vim.lsp.config[M.NAME]), M.command()
+  if command and vim.fn.executable(command[1]) == 0 then
+    return ('%s is not there; see :checkhealth dsh'):format(command[1])
   end
-  local wanted = vim.deepcopy(vim.lsp.config[M.NAME])
+  wanted.cmd = command and M.spawn or wanted.cmd
   wanted.root_dir = M.root()
   local id = vim.lsp.start(wanted, { attach = false, reuse_client = wanted.reuse_client, silent = true })
-  return not id and 'the server could not be started; see :checkhealth dsh' or nil
+  if not id then
+    return 'the server could not be started; see :checkhealth dsh'
+  end
+  started = id
+  vim.defer_fn(function()
+    give_up(id)
+  end, START_MS)
 end
 
 ---Call back with the server, which is started if it does not run.
@@ -265,9 +253,14 @@ function M.with(ready, failed)
   end
 end
 
+---The client, ready or not.
+local function running()
+  return started and vim.lsp.get_client_by_id(started)
+end
+
 ---Stop the server, which keeps what waits.
 function M.stop()
-  local client = state.client_id and vim.lsp.get_client_by_id(state.client_id)
+  local client = running()
   if client then
     stopping = true
     client:stop()
@@ -276,7 +269,7 @@ end
 
 ---Start the server again, after it has stopped if it still runs; the session goes on.
 function M.restart()
-  local client = state.client_id and vim.lsp.get_client_by_id(state.client_id)
+  local client = running()
   if restarting then
     return
   elseif not client then

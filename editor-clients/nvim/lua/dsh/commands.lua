@@ -11,7 +11,7 @@ local SERVER = protocol.COMMANDS
 ---@class dsh.Call
 ---@field words string all after the subcommand
 ---@field args string[] the same, word by word
----@field range { line1: integer, line2: integer }?
+---@field range { line1: integer, line2: integer, count: integer }?
 ---@field bang boolean
 
 ---@class dsh.Subcommand
@@ -51,6 +51,7 @@ local function say(command)
     end
     if call.words == '' then
       panel.write()
+      input.begin(command)
       if item then
         input.attach(item, name)
       end
@@ -77,6 +78,17 @@ local function cancel()
   end)
 end
 
+local function resume()
+  require('dsh.sessions').with_session(function(id)
+    client.run(SERVER.inbox_list, { session = id }, function(waits)
+      if #waits.nextStep + #waits.nextTurn == 0 then
+        return message.info('nothing waits')
+      end
+      client.run(SERVER.inbox_resume, { session = id })
+    end)
+  end)
+end
+
 -- The server ----------------------------------------------------------------------------------------------------
 
 ---Where servers write their logs.
@@ -87,14 +99,25 @@ local function log_folder()
   return vim.fs.joinpath(vim.env.XDG_STATE_HOME or vim.fn.expand('~/.local/state'), 'dsh_lsp', 'logs')
 end
 
----The newest log file of a server.
+---The processes below this one.
+local function descendants(pid, found)
+  for _, child in ipairs(vim.api.nvim_get_proc_children(pid)) do
+    found[tostring(child)] = true
+    descendants(child, found)
+  end
+  return found
+end
+
+---The log file of our server, or the newest one where that is not known.
 ---@return string?
 function M.log_file()
-  local newest, time, folder = nil, -1, log_folder()
+  local newest, time, folder, ours = nil, -1, log_folder(), descendants(vim.fn.getpid(), {})
   for name, kind in vim.fs.dir(folder) do
     local path = vim.fs.joinpath(folder, name)
     local stat = kind == 'file' and vim.uv.fs_stat(path)
-    if stat and stat.mtime.sec > time then
+    if stat and ours[name:match('%-(%d+)%.log$')] then
+      return path
+    elseif stat and stat.mtime.sec > time then
       newest, time = path, stat.mtime.sec
     end
   end
@@ -138,6 +161,20 @@ local function decide(name)
   end
 end
 
+local ALLOW = {
+  once = { 'allowOnce' },
+  session = { 'allowSession' },
+  save = { 'allowOnce', { save = true } },
+}
+
+local function allow(call)
+  local how = ALLOW[call.words == '' and 'once' or call.words]
+  if not how then
+    return message.warn(('%s is none of once, session, save: nothing is allowed'):format(call.words))
+  end
+  require('dsh.waiting').decide(unpack(how))
+end
+
 ---@type table<string, dsh.Subcommand>
 M.SUBCOMMANDS = {
   chat = { run = lazy('panel', 'toggle'), help = 'open or close the conversation' },
@@ -147,7 +184,7 @@ M.SUBCOMMANDS = {
   cancel = { run = cancel, help = 'stop the turn that runs; what waits stays' },
   queue = { run = lazy('queue', 'open'), help = 'see, change and drop what waits' },
   resume = {
-    run = in_session(SERVER.inbox_resume),
+    run = resume,
     help = 'run what waits since a turn ended badly',
   },
   retry = {
@@ -171,13 +208,7 @@ M.SUBCOMMANDS = {
   },
   edit = { run = lazy('verdict', 'edit'), help = 'change the hunk under the cursor before it lands' },
   allow = {
-    run = function(call)
-      local waiting = require('dsh.waiting')
-      if call.args[1] == 'save' then
-        return waiting.save_and_allow()
-      end
-      waiting.decide(call.args[1] == 'session' and 'allowSession' or 'allowOnce')
-    end,
+    run = allow,
     takes = '[once|session|save]',
     complete = function()
       return { 'once', 'save', 'session' }
@@ -225,7 +256,7 @@ M.SUBCOMMANDS = {
   model = {
     run = of('choices', 'model'),
     takes = '[[provider/]name]',
-    complete = of('choices', 'model_names'),
+    complete = of('choices', 'complete_models'),
     help = 'choose the model',
   },
   restart = {
@@ -252,15 +283,19 @@ function M.run(call)
     local like = found[1] and (', do you mean %s?'):format(found[1]) or ''
     return message.warn(('there is no :Dsh %s%s'):format(name, like))
   end
+  local words = vim.trim((call.args:gsub('^%s*%S+', '', 1)))
+  if words ~= '' and not subcommand.takes then
+    return message.warn((':Dsh %s takes nothing after it, not %s'):format(name, words))
+  end
   require('dsh.chat') -- these listen from the first command on
   require('dsh.choices')
   require('dsh.sessions')
   require('dsh.review')
   require('dsh.waiting')
   subcommand.run({
-    words = vim.trim((call.args:gsub('^%s*%S+', '', 1))),
+    words = words,
     args = vim.list_slice(call.fargs, 2),
-    range = call.range > 0 and { line1 = call.line1, line2 = call.line2 } or nil,
+    range = call.range > 0 and { line1 = call.line1, line2 = call.line2, count = call.range } or nil,
     bang = call.bang,
   })
 end

@@ -36,6 +36,14 @@ local function between(low, high)
   end
 end
 
+local function lines(low, high)
+  return function(value)
+    if type(value) ~= 'number' or value ~= math.floor(value) or value < low or value > high then
+      return ('a whole number from %d to %d is wanted, not %s'):format(low, high, vim.inspect(value))
+    end
+  end
+end
+
 local function is_words(value)
   local good = vim.islist(value) and #value > 0
   for _, word in ipairs(good and value or {}) do
@@ -67,7 +75,7 @@ M.OPTIONS = {
     check = between(0.1, 0.9),
     help = 'its part of the screen, 48 columns at least',
   },
-  { path = 'chat.input_height', default = 4, check = between(1, 40), help = 'lines of the input area' },
+  { path = 'chat.input_height', default = 4, check = lines(1, 40), help = 'lines of the input area' },
   { path = 'float', default = true, check = is('boolean'), help = 'say in a corner what waits for you' },
   { path = 'keys.next_hunk', default = ']h', check = is_key, help = 'go to the next proposed hunk' },
   { path = 'keys.previous_hunk', default = '[h', check = is_key, help = 'go to the one before' },
@@ -135,7 +143,10 @@ end
 local function unknown(given, known, prefix, problems)
   for key, value in pairs(given) do
     local path = prefix .. tostring(key)
-    if known[path] == 'group' and type(value) == 'table' then
+    local group, name = tostring(key):match('^(%w+)%.(.+)$')
+    if known[path] and group then
+      problems[#problems + 1] = ('%s: write it as %s = { %s = … }'):format(path, group, name)
+    elseif known[path] == 'group' and type(value) == 'table' then
       unknown(value, known, path .. '.', problems)
     elseif known[path] == 'group' then
       problems[#problems + 1] = ('%s: a table is wanted, not %s'):format(path, vim.inspect(value))
@@ -152,7 +163,7 @@ end
 function M.read(given)
   local values, problems, known = {}, {}, {}
   if given ~= nil and type(given) ~= 'table' then
-    problems[1], given = 'a table is wanted, not ' .. vim.inspect(given), nil
+    problems[1], given = 'vim.g.dsh: a table is wanted, not ' .. vim.inspect(given), nil
   end
   for _, option in ipairs(M.OPTIONS) do
     known[option.path] = 'option'
@@ -179,7 +190,8 @@ function M.get()
     read = { source = source, values = values, problems = problems }
     if #problems > 0 then
       vim.schedule(function()
-        require('dsh.message').warn(('vim.g.dsh.%s (:checkhealth dsh)'):format(problems[1]))
+        local problem = problems[1]:gsub('^vim%.g%.dsh', ''):gsub('^%w', '.%0')
+        require('dsh.message').warn(('vim.g.dsh%s (:checkhealth dsh)'):format(problem))
       end)
     end
   end

@@ -5,10 +5,11 @@ local M = {}
 ---The columns of the visual selection, if a range is just that and not made of whole lines.
 local function selected(range)
   local from, to = vim.fn.getpos("'<"), vim.fn.getpos("'>")
-  if vim.fn.visualmode() ~= 'v' or from[2] ~= range.line1 or to[2] ~= range.line2 then
+  if range.count < 2 or vim.fn.visualmode() ~= 'v' or from[2] ~= range.line1 or to[2] ~= range.line2 then
     return nil
   end
-  return from[3] - 1, to[3] -- from is the first byte, to the last one, counted from 1
+  local last = vim.o.selection == 'exclusive' and to[3] - 1 or to[3]
+  return from[3] - 1, last -- the first byte, and the last one, counted from 1
 end
 
 local function utf16(line, byte)
@@ -17,7 +18,7 @@ end
 
 ---The item for a range of a buffer: its place where the server can see it, else its text.
 ---@param bufnr integer
----@param range { line1: integer, line2: integer } from 1, the last line included
+---@param range { line1: integer, line2: integer, count: integer } from 1, with the last; how many lines were named
 ---@return table item, string name
 function M.of_range(bufnr, range)
   local lines = vim.api.nvim_buf_get_lines(bufnr, range.line1 - 1, range.line2, false)

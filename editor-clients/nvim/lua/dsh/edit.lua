@@ -118,10 +118,17 @@ function M.problem(edit)
   end
 end
 
+---Let what comes be a step of undo of its own, in the middle of an insertion too.
+local function break_undo(bufnr)
+  vim.bo[bufnr].undolevels = vim.bo[bufnr].undolevels -- setting it is what breaks; the value stays
+end
+
 local function apply_text(change, encoding)
   local bufnr = buffers.load(change.textDocument.uri)
   local tick, listed = vim.api.nvim_buf_get_changedtick(bufnr), vim.bo[bufnr].buflisted
+  break_undo(bufnr)
   vim.lsp.util.apply_text_edits(change.edits, bufnr, encoding)
+  break_undo(bufnr)
   vim.bo[bufnr].buflisted = listed
   if #change.edits > 0 and vim.api.nvim_buf_get_changedtick(bufnr) == tick then
     error('the buffer did not change', 0)

@@ -13,10 +13,11 @@ local M = {}
 ---@field status table? the last `dsh/status` of the current session
 ---@field views table<string, dsh.View>
 ---@field seqs table<string, integer> the last event seen of each session
+---@field others table<string, table> the last `dsh/status` of the sessions in the background
 ---@field ended string? how the server ended, when nobody asked it to
 ---@field models table? the last `model/list`
 ---@field replaying boolean? events come that are old
-M.state = { views = {}, seqs = {} }
+M.state = { views = {}, seqs = {}, others = {} }
 
 local state = M.state
 local listeners = {} ---@type table<string, function[]>
@@ -60,7 +61,10 @@ end
 ---@param id string
 function M.set_session(id)
   if state.session ~= id then
-    state.session, state.status = id, nil
+    if state.session and state.status then
+      state.others[state.session] = state.status
+    end
+    state.session, state.status, state.others[id] = id, state.others[id], nil
     M.emit('session')
   end
 end
@@ -98,28 +102,51 @@ end
 
 local FOR_PEOPLE = { review = true, approval = true, question = true }
 
+---Whether a status says that a person is waited for.
+local function waits_for_people(status)
+  return status ~= nil and status.state == 'waiting' and FOR_PEOPLE[status.waitingFor] == true
+end
+
+---Tell of a session that has come to wait for a person.
+local function announce_waiting(before, now)
+  if waits_for_people(now) and (not waits_for_people(before) or before.waitingFor ~= now.waitingFor) then
+    M.announce('DshWaiting', { session = now.session, waitingFor = now.waitingFor })
+  end
+end
+
+---Take the status of a session that works on in the background.
+local function take_other(status)
+  local before = state.others[status.session]
+  state.others[status.session] = status
+  M.emit('status')
+  announce_waiting(before, status)
+end
+
+---How many sessions in the background wait for a person.
+---@return integer
+function M.waiting_elsewhere()
+  return vim.tbl_count(vim.tbl_filter(waits_for_people, state.others))
+end
+
 ---Take a `dsh/status`.
 ---@param params table
 function M.take_status(params)
   if not state.session then
     M.set_session(params.session)
   elseif state.session ~= params.session then
-    return -- of a session that works on in the background
+    return take_other(params)
   end
   local before = state.status or {}
   state.status = params
   M.emit('status')
   M.announce('DshStatus', params)
-  local waits = params.state == 'waiting' and FOR_PEOPLE[params.waitingFor] == true
-  if waits and (before.state ~= 'waiting' or before.waitingFor ~= params.waitingFor) then
-    M.announce('DshWaiting', { session = params.session, waitingFor = params.waitingFor })
-  end
+  announce_waiting(before, params)
 end
 
 ---Forget a session that is gone.
 ---@param id string
 function M.forget(id)
-  state.views[id], state.seqs[id] = nil, nil
+  state.views[id], state.seqs[id], state.others[id] = nil, nil, nil
   if state.session == id then
     state.session, state.status = nil, nil
     M.emit('session')

@@ -28,12 +28,16 @@ end
 
 local function check_server()
   vim.health.start('Server')
-  local command = config.get().cmd
+  local command = require('dsh.client').command()
+  if not command then
+    return vim.health.ok('a function of your own starts it')
+  end
   if vim.fn.executable(command[1]) == 0 then
     local advice = { ':help dsh-installation', 'or name it: vim.g.dsh = { cmd = { "/path/to/dsh-lsp", "serve" } }' }
     return vim.health.error(('%s is not an executable'):format(command[1]), advice)
   end
-  local version = vim.list_extend(vim.list_slice(command, 1, #command - 1), { '--version' })
+  local program = vim.list_slice(command, 1, command[#command] == 'serve' and #command - 1 or #command)
+  local version = vim.list_extend(program, { '--version' })
   local done = vim.system(version, { text = true, timeout = 10000 }):wait()
   if done.code == 0 then
     vim.health.ok(vim.trim(done.stdout))
@@ -42,13 +46,22 @@ local function check_server()
   end
 end
 
+---The variables that providers read their keys from.
+local KEYS = { deepseek = 'DEEPSEEK_API_KEY', anthropic = 'ANTHROPIC_API_KEY' }
+
 local function check_key()
-  local model = config.get().settings.model or {}
+  local model = config.get().settings.model
+  if model ~= nil and type(model) ~= 'table' then
+    return vim.health.error('settings.model: a table is wanted, not ' .. vim.inspect(model))
+  end
+  model = model or {}
   if model.provider == 'demo' then
     return vim.health.ok('the demo needs no key')
   end
-  local name = model.apiKeyEnv or 'DEEPSEEK_API_KEY'
-  if vim.env[name] and vim.env[name] ~= '' then
+  local name = model.apiKeyEnv or KEYS[model.provider or 'deepseek']
+  if not name then
+    vim.health.info(('where the key for %s comes from, `dsh-lsp doctor` says'):format(tostring(model.provider)))
+  elseif vim.env[name] and vim.env[name] ~= '' then
     vim.health.ok(('the key is in %s'):format(name))
   else
     vim.health.warn(('%s is not set'):format(name), { 'Set it in the environment that starts Neovim.' })

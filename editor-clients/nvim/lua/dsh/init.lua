@@ -5,7 +5,9 @@ local M = {}
 ---Set `vim.g.dsh`, for those who like to configure by a function.
 ---@param options table?
 function M.setup(options)
-  vim.g.dsh = options or vim.empty_dict()
+  if options ~= nil then
+    vim.g.dsh = options
+  end
   require('dsh.config').get()
 end
 

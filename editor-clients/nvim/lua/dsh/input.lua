@@ -7,14 +7,23 @@ local client = require('dsh.client')
 local config = require('dsh.config')
 local keys = require('dsh.keys')
 local protocol = require('dsh.protocol')
+local scratch = require('dsh.scratch')
 
 local M = {}
 
 local NAME = 'dsh://input'
 local ns = vim.api.nvim_create_namespace('dsh.input')
 
+---What the next message can be beside a question: what it is called, what it does.
+local KINDS = {
+  [protocol.COMMANDS.steer] = { 'Steer…', 'joins the running turn' },
+  [protocol.COMMANDS.inject] = { 'Leave context…', 'is left for the next step, and starts nothing' },
+}
+
 local bufnr ---@type integer?
 local context = {} ---@type { item: table, name: string }[] what goes with the next message
+local next_command = nil ---@type string? of the next message, if it is no question
+local unsent = {} ---@type string[] what stood in the buffer when it was unloaded
 
 local function lines()
   return vim.api.nvim_buf_get_lines(bufnr, 0, -1, false)
@@ -26,15 +35,22 @@ local function decorate()
   local names = vim.tbl_map(function(part)
     return part.name
   end, context)
+  local chips = {}
+  if next_command then
+    chips[1] = { { '↳ ' .. KINDS[next_command][2], 'DshLink' } }
+  end
   if #names > 0 then
-    local chip = { { '↳ ' .. table.concat(names, ', '), 'DshLink' }, { '  with the next message', 'DshMuted' } }
-    vim.api.nvim_buf_set_extmark(bufnr, ns, 0, 0, { virt_lines = { chip }, virt_lines_above = false })
+    chips[#chips + 1] =
+      { { '↳ ' .. table.concat(names, ', '), 'DshLink' }, { '  with the next message', 'DshMuted' } }
+  end
+  if #chips > 0 then
+    vim.api.nvim_buf_set_extmark(bufnr, ns, 0, 0, { virt_lines = chips, virt_lines_above = false })
   end
   if table.concat(lines()) == '' then
     local key = config.get().keys
     local words = keys.words({ { key.send, 'send' }, { key.steer, 'steer' }, { key.cancel, 'cancel' } })
     vim.api.nvim_buf_set_extmark(bufnr, ns, 0, 0, {
-      virt_text = { { 'Ask…  ' .. words, 'DshMuted' } },
+      virt_text = { { next_command and KINDS[next_command][1] or 'Ask…  ' .. words, 'DshMuted' } },
       virt_text_pos = 'overlay',
     })
   end
@@ -49,7 +65,7 @@ local function give_back(words)
 end
 
 ---Send what is written.
----@param command string? another one than `dsh.followup`
+---@param command string? another one than what it was begun as
 function M.send(command)
   local words = vim.trim(table.concat(lines(), '\n'))
   if words == '' then
@@ -58,16 +74,24 @@ function M.send(command)
   local sent = vim.tbl_map(function(part)
     return part.item
   end, context)
-  local kept = context
-  context = {}
+  local kept, kind = context, next_command
+  context, next_command = {}, nil
   vim.api.nvim_buf_set_lines(bufnr, 0, -1, false, {})
   decorate()
   local argument = { text = words, context = #sent > 0 and sent or nil }
-  client.run(command or protocol.COMMANDS.followup, argument, nil, function(failure)
+  client.run(command or kind or protocol.COMMANDS.followup, argument, nil, function(failure)
     context = vim.list_extend(kept, context)
+    next_command = next_command or kind
     give_back(words)
     client.tell(failure)
   end)
+end
+
+---Say what the next message will be.
+---@param command string
+function M.begin(command)
+  next_command = KINDS[command] and command or nil
+  decorate()
 end
 
 ---Let something go with the next message.
@@ -90,36 +114,58 @@ function M.put_back(words, item, name)
   give_back(words)
 end
 
+local function send()
+  if vim.fn.pumvisible() == 1 then -- the key is for the completion that is shown
+    return vim.api.nvim_feedkeys(vim.keycode('<C-y>'), 'n', false)
+  end
+  M.send()
+end
+
+---Its own keys.
+---@return dsh.Map[]
+function M.maps()
+  local key = config.get().keys
+  return {
+    { { 'n', 'i' }, key.send, send, 'send' },
+    {
+      { 'n', 'i' },
+      key.steer,
+      function()
+        M.send(protocol.COMMANDS.steer)
+      end,
+      'steer the running turn',
+    },
+    { 'i', key.newline, '<CR>', 'begin a line' },
+  }
+end
+
+local function prepare(made, group)
+  vim.bo[made].syntax = 'dsh'
+  vim.api.nvim_buf_set_lines(made, 0, -1, false, unsent)
+  vim.api.nvim_create_autocmd(
+    { 'TextChanged', 'TextChangedI' },
+    { group = group, buffer = made, callback = decorate }
+  )
+  vim.api.nvim_create_autocmd('BufUnload', {
+    group = group,
+    buffer = made,
+    callback = function()
+      unsent = vim.api.nvim_buf_get_lines(made, 0, -1, false)
+      vim.schedule(function()
+        if vim.api.nvim_buf_is_loaded(made) then -- it was read anew
+          M.buffer()
+        end
+      end)
+    end,
+  })
+end
+
 ---@return integer
 function M.buffer()
-  if bufnr and vim.api.nvim_buf_is_valid(bufnr) then
-    return bufnr
+  if not scratch.is_intact(bufnr) then
+    bufnr = scratch.buffer(NAME, { bufhidden = 'hide', filetype = 'dsh-input' }, prepare)
+    decorate()
   end
-  bufnr = vim.api.nvim_create_buf(false, true)
-  vim.api.nvim_buf_set_name(bufnr, NAME)
-  vim.bo[bufnr].buftype = 'nofile'
-  vim.bo[bufnr].bufhidden = 'hide'
-  vim.bo[bufnr].swapfile = false
-  vim.bo[bufnr].filetype = 'dsh-input'
-  vim.bo[bufnr].syntax = 'dsh'
-  local key = config.get().keys
-  local function map(modes, lhs, rhs, what)
-    if lhs then
-      vim.keymap.set(modes, lhs, rhs, { buffer = bufnr, desc = 'dsh: ' .. what })
-    end
-  end
-  map({ 'n', 'i' }, key.send, function()
-    if vim.fn.pumvisible() == 1 then -- the key is for the completion that is shown
-      return vim.api.nvim_feedkeys(vim.keycode('<C-y>'), 'n', false)
-    end
-    M.send()
-  end, 'send')
-  map({ 'n', 'i' }, key.steer, function()
-    M.send(protocol.COMMANDS.steer)
-  end, 'steer the running turn')
-  map('i', key.newline, '<CR>', 'begin a line')
-  vim.api.nvim_create_autocmd({ 'TextChanged', 'TextChangedI' }, { buffer = bufnr, callback = decorate })
-  decorate()
   return bufnr
 end
 

@@ -40,6 +40,30 @@ function M.hint(kind)
   return M.words({ { key.allow, 'allow' }, { key.allow_session, 'for this session' }, { key.deny, 'refuse' } })
 end
 
+---@class dsh.Map
+---@field [1] string|string[] modes
+---@field [2] string|false key; false leaves it out
+---@field [3] string|fun() action
+---@field [4] string description
+
+local own = {} ---@type table<integer, { [1]: string|string[], [2]: string }[]> by buffer
+
+---Set the maps of a buffer of ours, in place of those that were set so before.
+---@param bufnr integer
+---@param maps dsh.Map[]
+function M.own(bufnr, maps)
+  for _, map in ipairs(own[bufnr] or {}) do
+    pcall(vim.keymap.del, map[1], map[2], { buffer = bufnr })
+  end
+  own[bufnr] = {}
+  for _, map in ipairs(maps) do
+    if map[2] then
+      vim.keymap.set(map[1], map[2], map[3], { buffer = bufnr, nowait = true, desc = 'dsh: ' .. map[4] })
+      table.insert(own[bufnr], { map[1], map[2] })
+    end
+  end
+end
+
 ---Set normal-mode maps; false for a key leaves it out.
 ---@param maps { [1]: string|false, [2]: fun(), [3]: string }[] key, action, description
 ---@param bufnr integer? a buffer's own; global if there is none

@@ -13,6 +13,9 @@ local hints = vim.api.nvim_create_namespace('dsh.review.hint')
 ---@field newText string
 ---@field range { start: { line: integer }, ['end']: { line: integer } }
 
+local CONTINUED = '↪ '
+local LEAST_WIDTH = 8 -- narrower windows show nothing that could be read
+
 local function lines_of(text)
   return text == '' and {} or vim.split((text:gsub('\r?\n$', '')), '\r?\n')
 end
@@ -38,7 +41,30 @@ function M.difference(a, b)
   return first, rest
 end
 
----One new line as a virtual one; what differs from the old line in its place stands out.
+---Cut what is wider than its window, since no key can scroll to the rest of a virtual line.
+---@param chunks { [1]: string, [2]: string }[]
+---@param width integer columns
+---@return { [1]: string, [2]: string }[][] rows
+local function wrap(chunks, width)
+  local rows, column = { {} }, 0
+  for _, chunk in ipairs(chunks) do
+    local text = ''
+    for _, char in ipairs(vim.fn.split(chunk[1], '\\zs')) do
+      local wide = vim.fn.strdisplaywidth(char)
+      if column + wide > width then
+        table.insert(rows[#rows], { text, chunk[2] })
+        rows[#rows + 1] = { { CONTINUED, 'DshMuted' } }
+        text, column = '', vim.fn.strdisplaywidth(CONTINUED)
+      end
+      text, column = text .. char, column + wide
+    end
+    table.insert(rows[#rows], { text, chunk[2] })
+  end
+  table.insert(rows[#rows], { (' '):rep(width - column), 'DshReviewNew' })
+  return rows
+end
+
+---One new line as virtual ones; what differs from the old line in its place stands out.
 local function virtual(line, old, width, tab)
   local first, rest = 0, #line
   if old then
@@ -65,14 +91,24 @@ local function virtual(line, old, width, tab)
       chunks[#chunks + 1] = { text, piece[2] }
     end
   end
-  chunks[#chunks + 1] = { (' '):rep(math.max(1, width - column)), 'DshReviewNew' }
-  return chunks
+  return wrap(chunks, width)
+end
+
+---The columns that every window has for the text of a buffer.
+local function room(bufnr)
+  local least = vim.o.columns
+  for _, win in ipairs(vim.fn.win_findbuf(bufnr)) do
+    least = math.min(least, vim.api.nvim_win_get_width(win) - vim.fn.getwininfo(win)[1].textoff)
+  end
+  return math.max(least, LEAST_WIDTH)
 end
 
 ---@class dsh.Mark
 ---@field bufnr integer
 ---@field ids integer[] of the extmarks; the first holds the place
 ---@field old integer how many old lines there are
+---@field above boolean? the new lines stand above their place
+---@field redraw fun()? draws the new lines for the room that there is now
 
 local function set(mark, row, column, options)
   mark.ids[#mark.ids + 1] = vim.api.nvim_buf_set_extmark(mark.bufnr, ns, row, column, options)
@@ -93,6 +129,17 @@ local function mark_old(mark, row, old, new)
   end
 end
 
+---The new lines of a hunk as they fit into the windows of its buffer.
+local function virtual_lines(bufnr, old, new)
+  local lines, width = {}, room(bufnr)
+  for i, line in ipairs(new) do
+    vim.list_extend(lines, virtual(line, #old == #new and old[i] or nil, width, vim.bo[bufnr].tabstop))
+  end
+  return lines
+end
+
+local drawn = setmetatable({}, { __mode = 'k' }) ---@type table<dsh.Mark, true> that have virtual lines
+
 ---Show a hunk at a row, from 0.
 ---@param bufnr integer
 ---@param row integer
@@ -103,17 +150,31 @@ function M.show(bufnr, row, hunk)
   local mark = { bufnr = bufnr, ids = {}, old = #old }
   local last = vim.api.nvim_buf_line_count(bufnr) - 1
   mark_old(mark, math.min(row, last), old, new)
-  local lines = {}
-  for i, line in ipairs(new) do
-    lines[i] = virtual(line, #old == #new and old[i] or nil, vim.o.columns, vim.bo[bufnr].tabstop)
-  end
-  if #lines > 0 then
-    local above = #old == 0 and row <= last
+  if #new > 0 then
     local at = #old == 0 and math.min(row, last) or row + #old - 1
-    set(mark, math.min(at, last), 0, { virt_lines = lines, virt_lines_above = above })
+    mark.above = #old == 0 and row <= last
+    set(mark, math.min(at, last), 0, { virt_lines = virtual_lines(bufnr, old, new), virt_lines_above = mark.above })
+    mark.redraw = function()
+      local id = mark.ids[#mark.ids]
+      local place = vim.api.nvim_buf_get_extmark_by_id(bufnr, ns, id, {})
+      local options = { id = id, virt_lines = virtual_lines(bufnr, old, new), virt_lines_above = mark.above }
+      vim.api.nvim_buf_set_extmark(bufnr, ns, place[1], 0, options)
+    end
+    drawn[mark] = true
   end
   return mark
 end
+
+vim.api.nvim_create_autocmd({ 'WinResized', 'BufWinEnter' }, { -- other room makes other lines
+  group = vim.api.nvim_create_augroup('dsh.marks', {}),
+  callback = function()
+    for mark in pairs(drawn) do
+      if M.is_there(mark) then
+        mark.redraw()
+      end
+    end
+  end,
+})
 
 ---Show lines that landed.
 ---@param bufnr integer
@@ -131,6 +192,7 @@ end
 
 ---@param mark dsh.Mark
 function M.clear(mark)
+  drawn[mark] = nil
   if vim.api.nvim_buf_is_valid(mark.bufnr) then
     for _, id in ipairs(mark.ids) do
       vim.api.nvim_buf_del_extmark(mark.bufnr, ns, id)

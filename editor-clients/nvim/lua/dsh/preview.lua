@@ -1,5 +1,6 @@
 ---Preview: the buffers of proposed files that do not exist yet.
 
+local buffers = require('dsh.buffers')
 local marks = require('dsh.marks')
 
 local M = {}
@@ -36,14 +37,25 @@ function M.open(one)
   return bufnr
 end
 
----A preview that is decided gives way to the file if that is there now, else to nothing.
+---What a window showed before.
+local function before(win)
+  local bufnr = vim.api.nvim_win_call(win, function()
+    return vim.fn.bufnr('#')
+  end)
+  if bufnr > 0 and vim.bo[bufnr].buflisted then
+    return bufnr
+  end
+  return buffers.last_document() or vim.api.nvim_create_buf(true, false)
+end
+
+---A preview that is decided gives way to the file if that is there now, else to what was there before.
 ---@param uri string
 function M.close(uri)
   local bufnr = M.of(uri)
   previews[uri] = nil
   local path = vim.uri_to_fname(uri)
   for _, win in ipairs(bufnr and vim.fn.win_findbuf(bufnr) or {}) do
-    local file = vim.uv.fs_stat(path) and vim.fn.bufadd(path) or vim.api.nvim_create_buf(true, false)
+    local file = vim.uv.fs_stat(path) and vim.fn.bufadd(path) or before(win)
     vim.bo[file].buflisted = true
     vim.api.nvim_win_set_buf(win, file)
   end

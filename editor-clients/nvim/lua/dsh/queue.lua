@@ -2,7 +2,9 @@
 
 local client = require('dsh.client')
 local feed = require('dsh.feed')
+local keys = require('dsh.keys')
 local protocol = require('dsh.protocol')
+local scratch = require('dsh.scratch')
 
 local M = {}
 
@@ -17,7 +19,7 @@ local function draw(result)
       entries[#entries + 1] = { message = one.message, text = one.text, steers = list[2] }
     end
   end
-  if not bufnr or not vim.api.nvim_buf_is_valid(bufnr) then
+  if not scratch.is_intact(bufnr) then
     return
   end
   local lines = vim.tbl_map(function(one)
@@ -51,8 +53,13 @@ end
 
 ---Ask again what waits.
 function M.refresh()
-  if client.get() and bufnr and vim.api.nvim_buf_is_valid(bufnr) then
-    client.run(protocol.COMMANDS.inbox_list, of_session(), draw)
+  if client.get() and scratch.is_intact(bufnr) then
+    local asked = feed.state.session
+    client.run(protocol.COMMANDS.inbox_list, of_session(), function(result)
+      if asked == feed.state.session then
+        draw(result)
+      end
+    end)
   end
 end
 
@@ -72,52 +79,43 @@ local function change()
   if not one then
     return
   end
-  local edit = vim.api.nvim_create_buf(false, true)
-  vim.api.nvim_buf_set_name(edit, 'dsh://queue/' .. one.message)
-  vim.api.nvim_buf_set_lines(edit, 0, -1, false, vim.split(one.text, '\n'))
-  vim.bo[edit].buftype = 'acwrite'
-  vim.bo[edit].bufhidden = 'wipe'
-  vim.bo[edit].filetype = 'dsh-input'
-  vim.bo[edit].modified = false
-  vim.api.nvim_open_win(edit, true, { split = 'below', height = 5 })
-  vim.wo.winbar = '%#DshMuted# :w changes what waits · :q! leaves it as it is'
-  vim.api.nvim_create_autocmd('BufWriteCmd', {
-    buffer = edit,
-    callback = function()
-      local text = table.concat(vim.api.nvim_buf_get_lines(edit, 0, -1, false), '\n')
-      vim.bo[edit].modified = false
-      client.run(protocol.COMMANDS.inbox_edit, of_session({ message = one.message, text = text }), function(result)
+  local session = feed.state.session
+  scratch.correct({
+    name = 'dsh://queue/' .. one.message,
+    lines = vim.split(one.text, '\n'),
+    filetype = 'dsh-input',
+    winbar = '%#DshMuted# :w changes what waits · :q! leaves it as it is',
+    write = function(text, done, not_changed)
+      local argument = { session = session, message = one.message, text = text }
+      client.run(protocol.COMMANDS.inbox_edit, argument, function(result)
         draw(result)
-        if vim.api.nvim_buf_is_valid(edit) then
-          vim.api.nvim_buf_delete(edit, { force = true })
-        end
+        done()
       end, function(failure)
-        if vim.api.nvim_buf_is_valid(edit) then
-          vim.bo[edit].modified = true
-        end
-        client.tell(failure)
+        not_changed()
+        failed(failure)
       end)
     end,
   })
 end
 
+local function resume()
+  client.run(protocol.COMMANDS.inbox_resume, of_session(), draw)
+end
+
+local function prepare(made)
+  keys.own(made, {
+    { 'n', 'dd', drop, 'drop what the cursor is on' },
+    { 'n', '<CR>', change, 'change it' },
+    { 'n', 'r', resume, 'run what waits' },
+    { 'n', 'q', '<Cmd>close<CR>', 'close' },
+  })
+end
+
 ---Show what waits.
 function M.open()
-  if not bufnr or not vim.api.nvim_buf_is_valid(bufnr) then
-    bufnr = vim.api.nvim_create_buf(false, true)
-    vim.api.nvim_buf_set_name(bufnr, 'dsh://queue')
-    vim.bo[bufnr].bufhidden = 'wipe'
-    vim.bo[bufnr].modifiable = false
-    vim.bo[bufnr].filetype = 'dsh-queue'
-    local function map(lhs, rhs, what)
-      vim.keymap.set('n', lhs, rhs, { buffer = bufnr, nowait = true, desc = 'dsh: ' .. what })
-    end
-    map('dd', drop, 'drop what the cursor is on')
-    map('<CR>', change, 'change it')
-    map('r', function()
-      client.run(protocol.COMMANDS.inbox_resume, of_session(), draw)
-    end, 'run what waits')
-    map('q', '<Cmd>close<CR>', 'close')
+  if not scratch.is_intact(bufnr) then
+    local options = { bufhidden = 'wipe', modifiable = false, filetype = 'dsh-queue' }
+    bufnr = scratch.buffer('dsh://queue', options, prepare)
   end
   local win = vim.fn.bufwinid(bufnr)
   if win ~= -1 then
@@ -130,6 +128,12 @@ function M.open()
   client.with(M.refresh)
 end
 
+feed.on('session', function()
+  draw({ nextStep = {}, nextTurn = {} }) -- of the session that was left
+  if feed.state.session then
+    M.refresh()
+  end
+end)
 feed.on('event', function(value)
   if value.type == 'agent/inbox/spliced' then
     M.refresh()

@@ -83,6 +83,12 @@ end
 
 -- Keys ----------------------------------------------------------------------------------------------------------
 
+---Whether something proposed is text that can be changed before it lands.
+---@param one dsh.Waiting
+function M.has_text(one)
+  return one.kind == 'edit' or one.kind == 'create'
+end
+
 local function hint(bufnr)
   local one = vim.api.nvim_get_current_buf() == bufnr and M.here()
   if not one then
@@ -90,7 +96,7 @@ local function hint(bufnr)
   end
   local key = config.get().keys
   local words = one.kind == 'landed' and keys.words({ { key.accept, 'keep' }, { key.reject, 'undo' } })
-    or keys.words({ { key.accept, 'accept' }, { key.reject, 'reject' }, { key.edit, 'edit' } })
+    or keys.words({ { key.accept, 'accept' }, { key.reject, 'reject' }, { M.has_text(one) and key.edit, 'edit' } })
   marks.hint(bufnr, (marks.rows(one.mark)), words)
 end
 
@@ -279,8 +285,7 @@ local function go_to(one)
   if one.mark then
     local row = marks.rows(one.mark)
     vim.cmd("normal! m'")
-    vim.api.nvim_win_set_cursor(0, { row + 1, 0 })
-    vim.cmd('normal! zz')
+    buffers.go_to_line(row + 1)
     if row == 0 and #one.hunk.oldText == 0 then -- lines above the first one are scrolled to, or not seen
       vim.fn.winrestview({ topline = 1, topfill = #marks.lines_of(one.hunk.newText) })
     end

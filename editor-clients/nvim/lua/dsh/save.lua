@@ -4,6 +4,7 @@
 ---have failed; autocommands run, as for any `:write`.
 
 local buffers = require('dsh.buffers')
+local message = require('dsh.message')
 
 local M = {}
 
@@ -38,7 +39,7 @@ local function save(uri)
     vim.cmd('silent lockmarks write')
   end)
   if not done then
-    return tostring(reason)
+    return (tostring(reason):gsub('^Vim%(%w+%):', ''))
   end
   return vim.bo[bufnr].modified and 'still modified' or nil
 end
@@ -53,6 +54,7 @@ function M.save(params)
     if reason then
       failed[#failed + 1] = uri
       vim.lsp.log.warn('dsh: not saved:', uri, reason)
+      message.warn(('%s is not saved: %s'):format(vim.fs.basename(vim.uri_to_fname(uri)), reason))
     else
       saved[#saved + 1] = uri
     end

@@ -48,7 +48,9 @@ local function pick_session(all, prompt, callback)
       format_item = function(one)
         local turns = one.turns == 1 and '1 turn' or ('%d turns'):format(one.turns)
         local title = one.title ~= '' and one.title or 'untitled'
-        return ('%s  (%s, %s%s)'):format(title, turns, ago(one.updatedAt), all and ', ' .. one.root or '')
+        local waits = require('dsh.status').waits(feed.state.others[one.session])
+        local more = (waits and ', waits for ' .. waits or '') .. (all and ', ' .. one.root or '')
+        return ('%s  (%s, %s%s)'):format(title, turns, ago(one.updatedAt), more)
       end,
     }
     vim.ui.select(result.sessions, options, function(choice)
@@ -177,23 +179,5 @@ function M.rewind(call)
     end
   end)
 end
-
----What came of a rewind.
-local function tell_rewind(data)
-  local undone = #data.undone == 1 and '1 edit' or ('%d edits'):format(#data.undone)
-  local words = ('turn %d: %s undone'):format(data.turn, undone)
-  if #data.left > 0 then
-    local first = data.left[1]
-    local name = vim.fn.fnamemodify(vim.uri_to_fname(first.uri), ':t')
-    return message.warn(('%s, %d left (%s: %s)'):format(words, #data.left, name, first.reason))
-  end
-  message.info(words)
-end
-
-feed.on('event', function(value)
-  if value.type == 'rewind/done' then
-    tell_rewind(value.data)
-  end
-end)
 
 return M

@@ -33,6 +33,14 @@ local WAITS = {
 ---@field context integer? percent of the context window in use
 ---@field tokens string? the same in tokens, such as `31k/1M`
 ---@field title string?
+---@field elsewhere integer sessions in the background that wait for you
+
+---What a session waits for, in words.
+---@param told table? a `dsh/status`
+---@return string?
+function M.waits(told)
+  return told and told.state == 'waiting' and (WAITS[told.waitingFor] or told.waitingFor) or nil
+end
 
 local function short(tokens)
   for _, unit in ipairs({ { 1e6, 'M' }, { 1e3, 'k' } }) do
@@ -61,6 +69,7 @@ function M.get()
     context = window and math.floor(100 * usage.contextTokens / window + 0.5),
     tokens = window and ('%s/%s'):format(short(usage.contextTokens), short(window)),
     title = view.title,
+    elsewhere = feed.waiting_elsewhere(),
   }
 end
 
@@ -71,6 +80,9 @@ local function parts(now, context)
   local found = {}
   if now.waiting_for then
     found[#found + 1] = { WAITS[now.waiting_for] or now.waiting_for, 'DshWaiting' }
+  end
+  if now.elsewhere > 0 then
+    found[#found + 1] = { ('%d in :Dsh sessions'):format(now.elsewhere), 'DshWaiting' }
   end
   if now.queued > 0 then
     found[#found + 1] = { ('%d %s'):format(now.queued, now.paused and 'paused' or 'queued') }

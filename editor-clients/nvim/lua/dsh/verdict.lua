@@ -8,6 +8,7 @@ local marks = require('dsh.marks')
 local message = require('dsh.message')
 local protocol = require('dsh.protocol')
 local review = require('dsh.review')
+local scratch = require('dsh.scratch')
 
 local M = {}
 
@@ -81,27 +82,20 @@ function M.comment()
   end
 end
 
-local function close(bufnr)
-  if vim.api.nvim_buf_is_valid(bufnr) then
-    vim.api.nvim_buf_delete(bufnr, { force = true })
-  end
-end
-
-local function accept_as(bufnr, hunk)
-  local text = table.concat(vim.api.nvim_buf_get_lines(bufnr, 0, -1, false), '\n')
+---Accept a hunk with another text than the proposed one.
+local function accept_as(hunk)
   local ending = hunk.newText:match('\r?\n$') or hunk.oldText:match('\r?\n$') or ''
-  local argument = { session = feed.state.session, hunks = { hunk.id } }
-  argument.edited = { [hunk.id] = text == '' and '' or text .. ending }
-  vim.bo[bufnr].modified = false
-  client.run(protocol.COMMANDS.review_accept, argument, function()
-    review.refresh()
-    close(bufnr)
-  end, function(failure)
-    if vim.api.nvim_buf_is_valid(bufnr) then
-      vim.bo[bufnr].modified = true
-    end
-    client.tell(failure)
-  end)
+  return function(text, done, failed)
+    local argument = { session = feed.state.session, hunks = { hunk.id } }
+    argument.edited = { [hunk.id] = text == '' and '' or text .. ending }
+    client.run(protocol.COMMANDS.review_accept, argument, function()
+      review.refresh()
+      done()
+    end, function(failure)
+      failed()
+      client.tell(failure)
+    end)
+  end
 end
 
 ---Change the hunk under the cursor in a window of its own; writing that accepts it.
@@ -109,23 +103,15 @@ function M.edit()
   local one = review.here()
   if not one or one.kind == 'landed' then
     return message.info('no proposed hunk is under the cursor')
+  elseif not review.has_text(one) then
+    return message.info('this has no text to change: accept or reject it')
   end
-  local filetype = vim.bo.filetype
-  local bufnr = vim.api.nvim_create_buf(false, true)
-  vim.api.nvim_buf_set_name(bufnr, 'dsh://hunk/' .. one.hunk.id)
-  vim.api.nvim_buf_set_lines(bufnr, 0, -1, false, marks.lines_of(one.hunk.newText))
-  vim.bo[bufnr].buftype = 'acwrite'
-  vim.bo[bufnr].bufhidden = 'wipe'
-  vim.bo[bufnr].filetype = filetype
-  vim.bo[bufnr].modified = false
-  local height = math.max(3, math.min(vim.api.nvim_buf_line_count(bufnr) + 1, math.floor(vim.o.lines / 2)))
-  vim.api.nvim_open_win(bufnr, true, { split = 'below', height = height })
-  vim.wo.winbar = '%#DshMuted# :w accepts the hunk with this text · :q! leaves it as it is'
-  vim.api.nvim_create_autocmd('BufWriteCmd', {
-    buffer = bufnr,
-    callback = function()
-      accept_as(bufnr, one.hunk)
-    end,
+  scratch.correct({
+    name = 'dsh://hunk/' .. one.hunk.id,
+    lines = marks.lines_of(one.hunk.newText),
+    filetype = vim.bo.filetype,
+    winbar = '%#DshMuted# :w accepts the hunk with this text · :q! leaves it as it is',
+    write = accept_as(one.hunk),
   })
 end
 

@@ -4,8 +4,9 @@
 ---corner; the keys are there only while something waits, and each decides the oldest of its kind.
 
 local client = require('dsh.client')
-local feed = require('dsh.feed')
 local config = require('dsh.config')
+local corner = require('dsh.corner')
+local feed = require('dsh.feed')
 local keys = require('dsh.keys')
 local message = require('dsh.message')
 local protocol = require('dsh.protocol')
@@ -14,14 +15,13 @@ local views = require('dsh.view')
 
 local M = {}
 
-local WIDTH, HEIGHT = 64, 12
 local READ_MS = 400 -- nobody reads faster
-local ns = vim.api.nvim_create_namespace('dsh.waiting')
 
 local told = {} ---@type table<string, table> what the server said of an approval or a question, by id
-local shown_at = {} ---@type table<string, integer> since when the oldest permission stands whole on the screen, in ms
+local shown_at = {} ---@type table<string, integer> since when all of the oldest permission could be read, in ms
+local shown_in ---@type integer? tab page
+local seen = {} ---@type table<string, table<integer, true>> lines of it that were on the screen
 local set ---@type dsh.Keys?
-local float ---@type { win: integer, bufnr: integer }?
 
 ---What waits of a kind, oldest first.
 ---@param kind 'approval'|'question'
@@ -37,8 +37,9 @@ function M.pending(kind)
   end, last.items)
 end
 
----Whether something could be read: it has stood whole on the screen for a moment.
+---Whether something could be read: it is on the screen, and all of it has been there for a moment.
 local function has_been_read(asked)
+  M.update() -- another tab page may show now
   return shown_at[asked.id] ~= nil and vim.uv.now() - shown_at[asked.id] >= READ_MS
 end
 
@@ -56,7 +57,9 @@ function M.decide(decision, more, asked)
       return message.info('nothing waits for your permission')
     elseif decision ~= 'reject' and not has_been_read(asked) then
       require('dsh.panel').show()
-      return message.info('look at what is asked for; then press the key again')
+      require('dsh.chat').reveal(asked, seen[asked.id] or {})
+      local choose = config.get().keys.answer or ':Dsh answer'
+      return message.info(('look at all of it, then press the key again; %s decides at once'):format(choose))
     end
   end
   local argument = { session = feed.state.session, approval = asked.id, decision = decision }
@@ -191,15 +194,6 @@ local function words()
   return { ('%s in %s'):format(count, where), keys.hint('review') }
 end
 
-local function hide()
-  if float then
-    if vim.api.nvim_win_is_valid(float.win) then
-      vim.api.nvim_win_close(float.win, true)
-    end
-    float = nil
-  end
-end
-
 local function is_chat_open()
   for _, win in ipairs(vim.api.nvim_tabpage_list_wins(0)) do
     if vim.bo[vim.api.nvim_win_get_buf(win)].filetype == 'dsh' then
@@ -207,67 +201,6 @@ local function is_chat_open()
     end
   end
   return false
-end
-
----Lines as they fit into the corner, and whether nothing had to be left out.
----@return string[], boolean
-local function fit(lines)
-  local fitted = {}
-  for _, line in ipairs(lines) do
-    while vim.fn.strdisplaywidth(line) > WIDTH do
-      local part = vim.fn.strcharpart(line, 0, WIDTH)
-      while vim.fn.strdisplaywidth(part) > WIDTH do
-        part = vim.fn.strcharpart(part, 0, vim.fn.strchars(part) - 1)
-      end
-      fitted[#fitted + 1] = part
-      line = line:sub(#part + 1)
-    end
-    if vim.trim(line) ~= '' then
-      fitted[#fitted + 1] = line
-    end
-  end
-  if #fitted <= HEIGHT then
-    return fitted, true
-  end
-  local kept = vim.list_slice(fitted, 1, HEIGHT - 2)
-  return vim.list_extend(kept, { '… and more: :Dsh shows all of it', fitted[#fitted] }), false
-end
-
----Say it in the corner, without taking the cursor or a key.
-local function show(lines)
-  local width = 0
-  for _, line in ipairs(lines) do
-    width = math.max(width, vim.fn.strdisplaywidth(line))
-  end
-  if not float or not vim.api.nvim_win_is_valid(float.win) then
-    local bufnr = vim.api.nvim_create_buf(false, true)
-    vim.bo[bufnr].bufhidden = 'wipe'
-    float = { bufnr = bufnr }
-  end
-  vim.api.nvim_buf_set_lines(float.bufnr, 0, -1, false, lines)
-  vim.api.nvim_buf_clear_namespace(float.bufnr, ns, 0, -1)
-  vim.api.nvim_buf_set_extmark(float.bufnr, ns, 0, 0, { line_hl_group = 'DshWaiting' })
-  vim.api.nvim_buf_set_extmark(float.bufnr, ns, #lines - 1, 0, { line_hl_group = 'DshMuted' })
-  local place = {
-    relative = 'editor',
-    anchor = 'SE',
-    row = vim.o.lines - vim.o.cmdheight - (vim.o.laststatus > 0 and 1 or 0),
-    col = vim.o.columns,
-    width = math.max(width, 1),
-    height = #lines,
-    border = 'rounded',
-    title = { { ' dsh ', 'DshWaiting' } },
-    focusable = false,
-    style = 'minimal',
-    zindex = 45,
-  }
-  if float.win then
-    vim.api.nvim_win_set_config(float.win, place)
-  else
-    place.noautocmd = true
-    float.win = vim.api.nvim_open_win(float.bufnr, false, place)
-    vim.wo[float.win].winhighlight = 'NormalFloat:NormalFloat,FloatBorder:DshBorder'
-  end
 end
 
 local function update_keys(waits)
@@ -298,19 +231,31 @@ local function update_keys(waits)
   end
 end
 
----Say what waits where it can be read; whether all of it can.
+---Whether every line of something has been on the screen, and some are there now.
+local function is_seen_in_chat(asked)
+  local visible, count = require('dsh.chat').visible(asked)
+  local lines = seen[asked.id] or {}
+  seen = { [asked.id] = lines } -- of the oldest one alone
+  for line in pairs(visible) do
+    lines[line] = true
+  end
+  return next(visible) ~= nil and vim.tbl_count(lines) == count, next(visible) ~= nil
+end
+
+---Say what waits where it can be read; whether all of it can be or could be.
 ---@return boolean
 local function say()
   local asked = M.pending('approval')[1] or M.pending('question')[1]
-  local in_chat = asked and require('dsh.chat').is_visible(asked) or not asked and is_chat_open()
+  local whole, in_chat = false, is_chat_open()
+  if asked then
+    whole, in_chat = is_seen_in_chat(asked)
+  end
   local lines = config.get().float and not in_chat and words() or nil
   if not lines then
-    hide()
-    return in_chat
+    corner.hide()
+    return whole
   end
-  local fitted, whole = fit(lines)
-  show(fitted)
-  return whole
+  return corner.show(lines)
 end
 
 ---Bring keys and corner in line with what waits.
@@ -320,8 +265,9 @@ function M.update()
   end
   local asked = M.pending('approval')[1]
   update_keys(asked ~= nil or #M.pending('question') > 0)
-  local can_be_read = say()
-  shown_at = asked and can_be_read and { [asked.id] = shown_at[asked.id] or vim.uv.now() } or {}
+  local whole, here = say(), vim.api.nvim_get_current_tabpage()
+  local since = asked and shown_in == here and shown_at[asked.id] or vim.uv.now()
+  shown_at, shown_in = asked and whole and { [asked.id] = since } or {}, here
 end
 
 local due = false

@@ -1,0 +1,91 @@
+---Corner: a few lines in a corner of the screen, which take neither the cursor nor a key.
+
+local M = {}
+
+local WIDTH, HEIGHT = 64, 12
+local ns = vim.api.nvim_create_namespace('dsh.corner')
+
+local float ---@type { win: integer?, bufnr: integer }?
+
+local function is_here()
+  return float ~= nil
+    and vim.api.nvim_win_is_valid(float.win)
+    and vim.api.nvim_win_get_tabpage(float.win) == vim.api.nvim_get_current_tabpage()
+end
+
+function M.hide()
+  if float then
+    if vim.api.nvim_win_is_valid(float.win) then
+      vim.api.nvim_win_close(float.win, true)
+    end
+    float = nil
+  end
+end
+
+---Lines as they fit into the corner, and whether nothing had to be left out.
+---@return string[], boolean
+local function fit(lines)
+  local fitted = {}
+  for _, line in ipairs(lines) do
+    while vim.fn.strdisplaywidth(line) > WIDTH do
+      local part = vim.fn.strcharpart(line, 0, WIDTH)
+      while vim.fn.strdisplaywidth(part) > WIDTH do
+        part = vim.fn.strcharpart(part, 0, vim.fn.strchars(part) - 1)
+      end
+      fitted[#fitted + 1] = part
+      line = line:sub(#part + 1)
+    end
+    if vim.trim(line) ~= '' then
+      fitted[#fitted + 1] = line
+    end
+  end
+  if #fitted <= HEIGHT then
+    return fitted, true
+  end
+  local kept = vim.list_slice(fitted, 1, HEIGHT - 2)
+  return vim.list_extend(kept, { '… and more: :Dsh shows all of it', fitted[#fitted] }), false
+end
+
+---Say it, without taking the cursor or a key.
+---@param words string[] the last line says what can be done
+---@return boolean whole whether nothing had to be left out
+function M.show(words)
+  local lines, whole = fit(words)
+  local width = 0
+  for _, line in ipairs(lines) do
+    width = math.max(width, vim.fn.strdisplaywidth(line))
+  end
+  if not is_here() then -- a window stays in its tab page
+    M.hide()
+    local bufnr = vim.api.nvim_create_buf(false, true)
+    vim.bo[bufnr].bufhidden = 'wipe'
+    float = { bufnr = bufnr }
+  end
+  vim.api.nvim_buf_set_lines(float.bufnr, 0, -1, false, lines)
+  vim.api.nvim_buf_clear_namespace(float.bufnr, ns, 0, -1)
+  vim.api.nvim_buf_set_extmark(float.bufnr, ns, 0, 0, { line_hl_group = 'DshWaiting' })
+  vim.api.nvim_buf_set_extmark(float.bufnr, ns, #lines - 1, 0, { line_hl_group = 'DshMuted' })
+  local place = {
+    relative = 'editor',
+    anchor = 'SE',
+    row = vim.o.lines - vim.o.cmdheight - (vim.o.laststatus > 0 and 1 or 0),
+    col = vim.o.columns,
+    width = math.max(width, 1),
+    height = #lines,
+    border = 'rounded',
+    title = { { ' dsh ', 'DshWaiting' } },
+    focusable = false,
+    style = 'minimal',
+    zindex = 45,
+  }
+  if float.win then
+    vim.api.nvim_win_set_config(float.win, place)
+  else
+    place.noautocmd = true
+    float.win = vim.api.nvim_open_win(float.bufnr, false, place)
+    vim.wo[float.win].winhighlight = 'NormalFloat:NormalFloat,FloatBorder:DshBorder'
+  end
+  return whole
+end
+
+return M
