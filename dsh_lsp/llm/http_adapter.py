@@ -201,16 +201,19 @@ class HttpAdapter:
             request = replace(request, config=replace(request.config, max_tokens=self._output_of(model)))
         call = self.call(self.fitted(request), key)
         calls = self._open.setdefault((call.secret, model), OpenCalls())
-        with request.signal.guard():
-            await calls.take()
+        taken = False
         try:
+            with request.signal.guard():
+                await calls.take()
+                taken = True  # the guard may raise after it: a place that was given is given back in any case
             async with aclosing(self._client.stream(call, request.signal)) as chunks:  # type: ignore[type-var]
                 async for chunk in chunks:
                     if isinstance(chunk, Finish):
                         await self._learn(model, chunk.failure, calls)
                     yield chunk
         finally:
-            calls.give_back()
+            if taken:
+                calls.give_back()
 
     async def _learn(self, model: str, failure: LlmFailure | None, calls: OpenCalls) -> None:
         """Keep what an answer or a refusal taught."""
