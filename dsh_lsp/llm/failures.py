@@ -16,6 +16,8 @@ from math import ceil, isfinite
 from typing import Any
 
 from dsh_lsp.errors import LlmFailure
+from dsh_lsp.llm import overflow
+from dsh_lsp.llm.overflow import any_of
 from dsh_lsp.llm.surrogates import mend_surrogates
 
 MAX_MESSAGE_CHARS = 2_000
@@ -26,7 +28,7 @@ HIDDEN_KEY = "[key]"
 class ErrorReport:
     """A provider's own account of an error; `status` is its HTTP status, or the one it wrote into the stream.
 
-    `limit`: the context window in tokens, where it names one outside of its text.
+    `limit` and `prompt`: the context window and the prompt in tokens, where it names them outside of its text.
     """
 
     status: int | None = None
@@ -34,6 +36,7 @@ class ErrorReport:
     kind: str = ""
     message: str = ""
     limit: int | None = None
+    prompt: int | None = None
 
     @property
     def words(self) -> str:
@@ -59,34 +62,8 @@ class Rule:
         return worded and not self.unless.search(report.words)
 
 
-def _any_of(*wordings: str) -> re.Pattern[str]:
-    return re.compile("|".join(wordings), re.IGNORECASE)
-
-
-_RATE = _any_of(r"rate.?limit", r"too many (?:requests|tokens)", r"throttl", r"quota.*per minute")
-_OVERFLOW = _any_of(
-    r"maximum context length",
-    r"context_length_exceeded",
-    r"context.?window",
-    r"context size has been exceeded",
-    r"exceed_context_size",
-    r"prompt is too long",
-    r"request_too_large",
-    r"max_tokens must be at least 1, got -",
-    r"tokens to keep from the initial prompt",
-    r"maximum allowed input length",
-    r"reduce the length of the messages",
-    r"maximum prompt length is",
-    r"longer than the model's context length",
-    r"too large for model with",
-    r"input token count.*exceeds the maximum",
-    r"input is too long for requested model",
-    r"exceeded model token limit",
-    r"range of input length should be",
-    r"prompt token count .*exceeds the limit of",
-    r"no user query found in messages",  # Ollama cut the prompt from the front until nothing was left
-)
-_QUOTA = _any_of(
+_RATE = any_of(r"rate.?limit", r"too many (?:requests|tokens)", r"throttl", r"quota.*per minute")
+_QUOTA = any_of(
     r"insufficient.?quota",
     r"insufficient.?balance",
     r"exceeded your current quota",
@@ -96,15 +73,15 @@ _QUOTA = _any_of(
     r"usage limit reached",
     r"FreeUsageLimitError",
 )
-_AUTH = _any_of(r"invalid.?api.?key", r"authentication", r"unauthori[sz]ed", r"permission.?denied")
-_SERVER = _any_of(r"overloaded", r"server.?error", r"internal error", r"insufficient_system_resource", r"unavailable")
+_AUTH = any_of(r"invalid.?api.?key", r"authentication", r"unauthori[sz]ed", r"permission.?denied")
+_SERVER = any_of(r"overloaded", r"server.?error", r"internal error", r"insufficient_system_resource", r"unavailable")
 
 RULES = (
     Rule(code="QUOTA", statuses=frozenset({402}), worded_in=frozenset({None, 400, 403, 429}), words=_QUOTA),
     Rule(
         code="CONTEXT_WINDOW_EXCEEDED",
         worded_in=frozenset({None, 400, 413, 422, 500}),
-        words=_OVERFLOW,
+        words=overflow.WORDS,
         unless=_RATE,
     ),
     Rule(code="AUTH", statuses=frozenset({401, 403}), worded_in=frozenset({None}), words=_AUTH),
@@ -115,7 +92,7 @@ RULES = (
         code="INVALID_REQUEST",
         statuses=frozenset({400, 413, 422}),
         worded_in=frozenset({None}),
-        words=_any_of(r"invalid_request"),
+        words=any_of(r"invalid_request"),
     ),
 )
 
@@ -184,21 +161,14 @@ def failure_from(report: ErrorReport, *, host: str, faults: Faults | None = None
     parts = [f"{answered}: {report.message}" if report.message else answered]
     if code in faults.advice:
         parts.append(faults.advice[code])
-    limit = stated_limit(report.message) if code == "CONTEXT_WINDOW_EXCEEDED" else None
-    return LlmFailure(message="; ".join(parts), code=code, status=report.status, context_window=limit or report.limit)
-
-
-_LIMIT = re.compile(
-    r"(?:context (?:length|window)(?: of this model)? (?:is|of)|>|prompt length is|should be \[1,|model with)"
-    r"\s*([\d,]{3,})",
-    re.IGNORECASE,
-)
-
-
-def stated_limit(message: str) -> int | None:
-    """Read the context window from the words of a refusal."""
-    found = _LIMIT.search(message)
-    return int(found[1].replace(",", "")) if found else None
+    too_long = code == "CONTEXT_WINDOW_EXCEEDED"
+    return LlmFailure(
+        message="; ".join(parts),
+        code=code,
+        status=report.status,
+        context_window=(overflow.stated_limit(report.message) or report.limit) if too_long else None,
+        prompt_tokens=(overflow.stated_prompt(report.message) or report.prompt) if too_long else None,
+    )
 
 
 def retry_after_ms(headers: Mapping[str, str], *, now: datetime | None = None) -> int | None:
@@ -247,8 +217,14 @@ def _report(error: Any, status: int | None) -> ErrorReport:
         code="" if code is None else str(code),
         kind="" if kind is None else str(kind),
         message=message if isinstance(message, str) else str(message),
-        limit=limit if type(limit := error.get("n_ctx")) is int else None,
+        limit=_tokens(error, "n_ctx"),
+        prompt=_tokens(error, "n_prompt_tokens"),
     )
+
+
+def _tokens(error: Mapping[str, Any], name: str) -> int | None:
+    value = error.get(name)
+    return value if type(value) is int and value > 0 else None
 
 
 def _status_of(code: Any) -> int | None:

@@ -103,7 +103,7 @@ OVERFLOWS: list[tuple[int | None, Any, int | None]] = [
         None,
     ),
     (400, {"error": {"message": "This endpoint's maximum context length is 32768 tokens."}}, 32_768),
-    (400, {"error": {"message": "input exceeds the maximum allowed input length of 9000"}}, None),
+    (400, {"error": {"message": "input exceeds the maximum allowed input length of 9000"}}, 9_000),
     (400, {"error": {"message": "Please reduce the length of the messages or completion."}}, None),
     (400, {"error": "This model's maximum prompt length is 131072 but the request contains 140000"}, 131_072),
     (400, {"error": {"message": "the prompt is longer than the model's context length"}}, None),
@@ -115,9 +115,9 @@ OVERFLOWS: list[tuple[int | None, Any, int | None]] = [
     ),
     (400, {"message": "Input is too long for requested model."}, None),
     (400, {"error": {"message": "invalid params, context window exceeds limit (2013)"}}, None),
-    (400, {"error": {"message": "Your request exceeded model token limit : 8192"}}, None),
+    (400, {"error": {"message": "Your request exceeded model token limit : 8192"}}, 8_192),
     (400, {"error": {"message": "Range of input length should be [1, 98304]"}}, 98_304),
-    (400, {"error": {"message": "prompt token count of 9000 exceeds the limit of 8192"}}, None),
+    (400, {"error": {"message": "prompt token count of 9000 exceeds the limit of 8192"}}, 8_192),
 ]
 
 
