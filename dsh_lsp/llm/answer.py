@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dsh_lsp.errors import LlmError, LlmFailure
+from dsh_lsp.llm.error_reports import ErrorReport, report_in_stream
 from dsh_lsp.llm.event_stream import Frame
-from dsh_lsp.llm.failures import ErrorReport, Faults, failure_from, report_in_stream
+from dsh_lsp.llm.failures import Faults, failure_from
 from dsh_lsp.messages import Chunk
 from dsh_lsp.wire import JsonObject
 
@@ -62,7 +63,7 @@ class FrameReader:
             told = (event is not None and "error" in frame.data) or frame.event == "error"
             report = report_in_stream(frame.event, event) if event is not None and told else None
             if event is None and frame.event == "error" and not frame.data.lstrip().startswith("{"):
-                report = ErrorReport(message=frame.data)
+                report = ErrorReport(message=frame.data, in_stream=True)
             if report is not None:
                 raise LlmError(failure_from(report, host=self.host, faults=self.faults))
             if event is None:

@@ -42,7 +42,7 @@ _FAILED = {
     "insufficient_system_resource": "SERVER",
     "network_error": "SERVER",
     "model_context_window_exceeded": "CONTEXT_WINDOW_EXCEEDED",
-    "error": "UNKNOWN",
+    "error": "SERVER",  # and no word on what it was
 }
 
 

@@ -22,11 +22,11 @@ from dsh_lsp.abort import AbortSignal
 from dsh_lsp.errors import LlmError, LlmFailure
 from dsh_lsp.llm.answer import Decoder, FrameReader, json_of
 from dsh_lsp.llm.endpoint import EndpointSettings
+from dsh_lsp.llm.error_reports import report_of_body
 from dsh_lsp.llm.event_stream import Frame, StreamTooLargeError, read_batches
 from dsh_lsp.llm.failures import (
     Faults,
     failure_from,
-    report_of_body,
     request_id,
     retry_after_ms,
     should_retry,
@@ -214,7 +214,7 @@ class ModelClient:
         return replace(
             failure,
             message=message,
-            provider_retry_after_ms=retry_after_ms(response.headers),
+            provider_retry_after_ms=retry_after_ms(response.headers) or failure.provider_retry_after_ms,
             request_id=request_id(response.headers),
             should_retry=should_retry(response.headers),
         )
