@@ -24,13 +24,18 @@ DONE = "[DONE]"
 class Decoder(Protocol):
     """One answer: is fed its JSON events in order, those together that came together, and then is ended once.
 
-    `started`: something of the answer has come. `complete`: the server has said that it is over.
+    `known`: an event of its protocol has come. `started`: something of the answer has. `complete`: the answer is, and
+    at most what it cost is still to come. `over`: nothing more comes.
     """
 
     @property
-    def started(self) -> bool: ...  # noqa: D102 - see above
+    def known(self) -> bool: ...  # noqa: D102 - see above
+    @property
+    def started(self) -> bool: ...  # noqa: D102
     @property
     def complete(self) -> bool: ...  # noqa: D102
+    @property
+    def over(self) -> bool: ...  # noqa: D102
     def feed_all(self, events: Iterable[JsonObject]) -> Iterator[Chunk]: ...  # noqa: D102
     def end(self, *, done: bool) -> Iterator[Chunk]: ...  # noqa: D102
     def fail(self, failure: LlmFailure) -> Iterator[Chunk]: ...  # noqa: D102
@@ -53,8 +58,8 @@ class FrameReader:
         """
         for frame in frames:
             if self._broken:
-                message = f"{self.host} sent an event that is not a JSON object"
-                raise LlmError(LlmFailure(message=message, code="MALFORMED_RESPONSE"))
+                message = f"{self.host} broke its answer with an event that is not a JSON object"
+                raise LlmError(LlmFailure(message=message, code="STREAM_CLOSED"))
             if frame.data.strip() == DONE:
                 self.done = True
                 yield None

@@ -84,6 +84,12 @@ class ChatDecoder:
         self._model = ""
         self._reasoning_field = ""
         self.started = False
+        self.known = False
+
+    @property
+    def over(self) -> bool:
+        """Never known before `[DONE]`: what the answer cost may come after its end."""
+        return False
 
     @property
     def complete(self) -> bool:
@@ -111,6 +117,7 @@ class ChatDecoder:
 
     def feed(self, event: JsonObject) -> Iterator[Chunk]:
         """Take one event that holds no error."""
+        self.known |= "choices" in event
         choice = _first_choice(event)
         self._usage = read_usage(event.get("usage")) or read_usage(choice.get("usage")) or self._usage
         self._model = _string(event.get("model")) or self._model

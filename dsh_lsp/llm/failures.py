@@ -207,6 +207,17 @@ def request_id(headers: Mapping[str, str]) -> str | None:
     return next((headers[name] for name in names if headers.get(name)), None)
 
 
+def with_hints(failure: LlmFailure, headers: Mapping[str, str]) -> LlmFailure:
+    """Add to a failure what the headers of the response say of it."""
+    advice = should_retry(headers)
+    return replace(
+        failure,
+        provider_retry_after_ms=retry_after_ms(headers) or failure.provider_retry_after_ms,
+        request_id=failure.request_id or request_id(headers),
+        should_retry=failure.should_retry if advice is None else advice,
+    )
+
+
 def without_key(failure: LlmFailure, key: str) -> LlmFailure:
     """Remove the key from everything a failure says, and cut what is too long for a log."""
     message = mend_surrogates(failure.message)

@@ -73,12 +73,18 @@ class MessagesDecoder:
         self._host = host
         self._window = window
         self._new_id = new_id
-        self._blocks: dict[Any, _Block] = {}  # by the server's index
+        self._blocks: dict[int | str | None, _Block] = {}  # by the server's index
         self._usage: JsonObject = {}
         self._model = ""
         self._reason = ""
         self._stopped = False
         self.started = False
+        self.known = False
+
+    @property
+    def over(self) -> bool:
+        """Whether the server has said its last word."""
+        return self._stopped
 
     @property
     def complete(self) -> bool:
@@ -92,6 +98,7 @@ class MessagesDecoder:
 
     def feed(self, event: JsonObject) -> Iterator[Chunk]:
         """Take one event that holds no error."""
+        self.known |= "type" in event
         match event.get("type"):
             case "message_start":
                 self._begin(event.get("message"))
@@ -143,6 +150,7 @@ class MessagesDecoder:
 
     def _start(self, index: Any, content: Any) -> Iterator[Chunk]:
         kind = _KINDS.get(_text(content.get("type"))) if isinstance(content, dict) else None
+        index = _index(index)
         if kind is None or index in self._blocks:
             return  # a server's own tools and what else it may add are not for us
         self.started = True
@@ -164,7 +172,7 @@ class MessagesDecoder:
                 yield from self._show(block, _text(content.get("text")))
 
     def _grow(self, index: Any, delta: Any) -> Iterator[Chunk]:
-        block = self._blocks.get(index)
+        block = self._blocks.get(_index(index))
         if block is None or not isinstance(delta, dict):
             return
         match delta.get("type"):
@@ -255,3 +263,7 @@ class MessagesDecoder:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _index(value: Any) -> int | str | None:
+    return value if isinstance(value, int | str) else None

@@ -18,12 +18,12 @@ def _start(**usage: int) -> bytes:
     return _event("message_start", message={"id": "msg", "role": "assistant", "model": "c-1", "usage": counted})
 
 
-def _block(index: int, content: dict[str, Any], *deltas: dict[str, Any]) -> bytes:
+def _block(index: Any, content: dict[str, Any], *deltas: dict[str, Any]) -> bytes:
     grown = b"".join(_event("content_block_delta", index=index, delta=delta) for delta in deltas)
     return _event("content_block_start", index=index, content_block=content) + grown + _stop_block(index)
 
 
-def _stop_block(index: int) -> bytes:
+def _stop_block(index: Any) -> bytes:
     return _event("content_block_stop", index=index)
 
 
@@ -114,6 +114,14 @@ VECTORS = (
     _v("cut", _start() + _text(0, HELLO), cut=True, text=HELLO, error="TRANSPORT"),
     _hello("cut-after-the-end", SAID, cut=True),
     _v("nothing", b"", error="EMPTY_RESPONSE"),
+    _v("web-page", b"<html>log in</html>", content_type="text/html", error="MALFORMED_RESPONSE"),
+    _v("other-json", b'{"object": "chat.completion"}', content_type="application/json", error="MALFORMED_RESPONSE"),
+    _v(
+        "index-that-is-none",
+        _start() + _block(["a"], {"type": "text", "text": ""}, {"type": "text_delta", "text": HELLO}) + _end(),
+        text=HELLO,
+        finish="stop",
+    ),
     _v("no-blocks", _start() + _end(), error="EMPTY_RESPONSE"),
     _v(
         "overloaded-later",
