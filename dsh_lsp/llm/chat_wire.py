@@ -15,6 +15,7 @@ from itertools import chain, zip_longest
 from typing import Any
 
 from dsh_lsp.llm.adapter import ModelRequest
+from dsh_lsp.llm.call_ids import with_own_ids
 from dsh_lsp.llm.dialect import Dialect, Wording
 from dsh_lsp.llm.surrogates import mend_surrogates
 from dsh_lsp.messages import (
@@ -114,11 +115,12 @@ class Histories:
         """Give the encoded messages of a request."""
         key = (request.session_id, wording)
         before, sent = self._sent.pop(key, ((), []))
-        same = _same_until(before, request.messages)
+        messages = with_own_ids(request.messages)
+        same = _same_until(before, messages)
         sent = sent[:same]
-        for message in request.messages[same:]:
+        for message in messages[same:]:
             sent.append(tuple(map(_Encoded, _encode_message(message, wording))))
-        self._sent[key] = request.messages, sent
+        self._sent[key] = messages, sent
         if len(self._sent) > self.SESSIONS:
             del self._sent[next(iter(self._sent))]
         return chain.from_iterable(sent)
