@@ -14,6 +14,7 @@ from typing import Any, Literal
 from dsh_lsp.errors import LlmFailure
 from dsh_lsp.llm.dialect import Dialect
 from dsh_lsp.llm.open_calls import OpenCalls
+from dsh_lsp.llm.overflow import silent_overflow
 from dsh_lsp.llm.prose import Prose
 from dsh_lsp.llm.text_calls import Reading, TextCallScanner
 from dsh_lsp.llm.think_tags import Part, ThinkSplitter
@@ -32,7 +33,6 @@ from dsh_lsp.wire import JsonObject
 EMPTY = LlmFailure(message="the model's answer was empty", code="EMPTY_RESPONSE")
 CLOSED = LlmFailure(message="the stream ended before the answer was complete", code="STREAM_CLOSED")
 PLAIN = Dialect(think_tags=False)
-ALMOST_FULL = 0.99
 
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
 _CUT = frozenset({"length", "max_tokens"})
@@ -204,7 +204,7 @@ class ChatDecoder:
             return Finish(reason="error", failure=self._failed())
         if not (self.complete or done):
             return Finish(reason="error", failure=CLOSED if self.started else EMPTY)
-        if (overflow := self._silent_overflow()) is not None:
+        if (overflow := silent_overflow(self._usage, self._window, cut=self._finish in _CUT)) is not None:
             return Finish(reason="error", failure=overflow)
         if self._finish in _REFUSED or self._refused:
             return self._ended("refusal")
@@ -217,17 +217,6 @@ class ChatDecoder:
         if self._reading.calls:
             return self._ended("tool-calls")
         return Finish(reason="error", failure=EMPTY) if self._empty else self._ended("stop")
-
-    def _silent_overflow(self) -> LlmFailure | None:
-        """Notice a prompt that did not fit although the server answered as if it had."""
-        if self._window is None or self._usage is None:
-            return None
-        prompt = self._usage.input_tokens + (self._usage.cache_read_tokens or 0)
-        nothing = self._finish in _CUT and not self._usage.output_tokens and prompt >= ALMOST_FULL * self._window
-        if prompt <= self._window and not nothing:
-            return None
-        message = f"the prompt has {prompt} tokens and the model reads {self._window}"
-        return LlmFailure(message=message, code="CONTEXT_WINDOW_EXCEEDED", context_window=self._window)
 
     def _ends(self) -> Iterator[Chunk]:
         unclosed = self._tags is not None and self._tags.unclosed

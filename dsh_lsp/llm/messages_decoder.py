@@ -13,6 +13,7 @@ from typing import Any, Literal
 from dsh_lsp.errors import LlmFailure
 from dsh_lsp.llm.chat_decoder import CLOSED, EMPTY, new_call_id
 from dsh_lsp.llm.open_calls import resolve_name, split_arguments
+from dsh_lsp.llm.overflow import silent_overflow
 from dsh_lsp.llm.surrogates import SurrogateJoiner
 from dsh_lsp.messages import (
     BlockEnd,
@@ -59,7 +60,10 @@ class _Block:
 
 
 class MessagesDecoder:
-    """One answer: is fed its JSON events in order and gives its chunks."""
+    """One answer: is fed its JSON events in order and gives its chunks.
+
+    `window` is the model's context window in tokens: a prompt beyond it was cut by a server that says nothing.
+    """
 
     def __init__(
         self,
@@ -213,7 +217,9 @@ class MessagesDecoder:
 
     def _note_usage(self, usage: Any) -> None:
         if isinstance(usage, dict):
-            self._usage |= {key: value for key, value in usage.items() if type(value) is int and value >= 0}
+            told = {key: value for key, value in usage.items() if type(value) is int and value >= 0}
+            # some gateways count the prompt at the beginning and write 0 at the end
+            self._usage |= {key: value for key, value in told.items() if value or key not in self._usage}
 
     # -- how it ends -----------------------------------------------------------------------------------------
 
@@ -223,6 +229,9 @@ class MessagesDecoder:
             return Finish(reason="error", failure=LlmFailure(message=message, code="CONTEXT_WINDOW_EXCEEDED"))
         if not (self.complete or done):
             return Finish(reason="error", failure=CLOSED if self.started else EMPTY)
+        usage = self._counted()
+        if (overflow := silent_overflow(usage, self._window, cut=self._reason == "max_tokens")) is not None:
+            return Finish(reason="error", failure=overflow)
         if self._reason in _REASONS:
             return self._ended(_REASONS[self._reason])
         calls = [block for block in self._blocks.values() if block.kind == "tool-call"]
@@ -248,17 +257,19 @@ class MessagesDecoder:
                 arguments, *_ = split_arguments(block.text)
                 return ToolCallBlock(id=block.call_id, name=block.name, arguments=arguments)
 
-    def _usage_chunks(self) -> Iterator[Chunk]:
+    def _counted(self) -> TokenUsage | None:
         if "input_tokens" not in self._usage and "output_tokens" not in self._usage:
-            return
-        yield UsageChunk(
-            usage=TokenUsage(
-                input_tokens=self._usage.get("input_tokens", 0),
-                output_tokens=self._usage.get("output_tokens", 0),
-                cache_read_tokens=self._usage.get("cache_read_input_tokens"),
-                cache_write_tokens=self._usage.get("cache_creation_input_tokens"),
-            )
+            return None
+        return TokenUsage(
+            input_tokens=self._usage.get("input_tokens", 0),
+            output_tokens=self._usage.get("output_tokens", 0),
+            cache_read_tokens=self._usage.get("cache_read_input_tokens"),
+            cache_write_tokens=self._usage.get("cache_creation_input_tokens"),
         )
+
+    def _usage_chunks(self) -> Iterator[Chunk]:
+        if (usage := self._counted()) is not None:
+            yield UsageChunk(usage=usage)
 
 
 def _text(value: Any) -> str:

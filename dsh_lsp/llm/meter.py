@@ -63,16 +63,20 @@ def price_of_header(header: RequestHeader) -> int:
     return system + sum(price_of_text(dumps(encode(tool))) + OVERHEAD for tool in header.tools)
 
 
+def prompt_of(usage: TokenUsage) -> int:
+    """All tokens that a call read; a server that does not count has none."""
+    return usage.input_tokens + (usage.cache_read_tokens or 0) + (usage.cache_write_tokens or 0)
+
+
 def total(usage: TokenUsage) -> int:
     """All tokens that a call read and wrote."""
-    read = usage.input_tokens + (usage.cache_read_tokens or 0) + (usage.cache_write_tokens or 0)
-    return read + usage.output_tokens
+    return prompt_of(usage) + usage.output_tokens
 
 
 def counted(event: LogEvent) -> int | None:
     """What a provider counted of the surface as it is after an event, if the event says so."""
     match event.data:
-        case AssistantMessageLogged(usage=usage) if usage is not None:
+        case AssistantMessageLogged(usage=usage) if usage is not None and prompt_of(usage):
             return total(usage)
         case AssistantAttempt(failure=LlmFailure(prompt_tokens=tokens)):
             return tokens

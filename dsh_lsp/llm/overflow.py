@@ -8,6 +8,11 @@ from __future__ import annotations
 
 import re
 
+from dsh_lsp.errors import LlmFailure
+from dsh_lsp.messages import TokenUsage
+
+ALMOST_FULL = 0.99  # of the window
+
 _N = r"(\d[\d,_]*\d|\d)"
 
 
@@ -65,6 +70,20 @@ _PROMPT = any_of(
 )
 _TOOLS = any_of(rf"{_N} (?:of tool input|in the functions)")
 _TOTAL = any_of(rf"requested (?:about )?{_N} tokens")
+
+
+def silent_overflow(usage: TokenUsage | None, window: int | None, *, cut: bool) -> LlmFailure | None:
+    """Notice a prompt that did not fit although the server answered as if it had; `cut`: at its output limit."""
+    if window is None or usage is None:
+        return None
+    prompt = usage.input_tokens + (usage.cache_read_tokens or 0) + (usage.cache_write_tokens or 0)
+    nothing = cut and not usage.output_tokens and prompt >= ALMOST_FULL * window
+    if prompt <= window and not nothing:
+        return None
+    message = f"the prompt has {prompt} tokens and the model reads {window}"
+    return LlmFailure(
+        message=message, code="CONTEXT_WINDOW_EXCEEDED", context_window=window, prompt_tokens=max(prompt, 1)
+    )
 
 
 def stated_limit(message: str) -> int | None:

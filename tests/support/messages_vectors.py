@@ -69,6 +69,20 @@ VECTORS = (
         "redacted-thinking",
         _start() + _block(0, {"type": "redacted_thinking", "data": "xyz"}) + _text(1, HELLO) + _end(),
     ),
+    _hello(
+        "signature-in-pieces",
+        _start()
+        + _block(
+            0,
+            {"type": "thinking", "thinking": "", "signature": ""},
+            {"type": "thinking_delta", "thinking": "why"},
+            {"type": "signature_delta", "signature": "first "},
+            {"type": "signature_delta", "signature": "second"},
+        )
+        + _text(1, HELLO)
+        + _end(),
+        reasoning="why",
+    ),
     _v(
         "call",
         _start() + _text(0, "So.") + _use(1, "f", "", '{"x"', ": 1}") + _end("tool_use"),
@@ -102,6 +116,24 @@ VECTORS = (
         _start() + _text(0, "x") + _end("model_context_window_exceeded"),
         text="x",
         error="CONTEXT_WINDOW_EXCEEDED",
+    ),
+    _v(
+        "more-than-the-window",
+        _start(input_tokens=150_000, cache_read_input_tokens=60_000) + _text(0, "x") + _end(),
+        text="x",
+        error="CONTEXT_WINDOW_EXCEEDED",
+    ),
+    _v(
+        "a-full-window-and-no-answer",
+        _start(input_tokens=199_000, output_tokens=0) + _end("max_tokens", output=0),
+        error="CONTEXT_WINDOW_EXCEEDED",
+    ),
+    _hello(
+        "no-count-at-the-end",
+        _start()
+        + _text(0, HELLO)
+        + _event("message_delta", delta={"stop_reason": "end_turn"}, usage={"input_tokens": 0, "output_tokens": 2})
+        + _event("message_stop"),
     ),
     _hello(
         "no-message-stop",

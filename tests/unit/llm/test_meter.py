@@ -120,6 +120,13 @@ def test_what_the_estimates_are_too_low_by_is_taken_into_account() -> None:
     assert meter.count(asked) == sum(map(price_of, asked)), "to be on the safe side"
 
 
+def test_a_count_of_nothing_is_none() -> None:
+    log = new_log(user("x" * 400), said("y", used(0)))
+    meter = TokenMeter(log)
+    assert meter.estimated
+    assert not meter.doubtful
+
+
 def test_another_header_ends_the_count() -> None:
     log = new_log(header("s"), user("x" * 40))
     meter = TokenMeter(log)
@@ -134,7 +141,7 @@ def test_another_header_ends_the_count() -> None:
 EVENTS = st.lists(
     st.one_of(
         st.builds(user, st.text(max_size=50)),
-        st.builds(said, st.text(max_size=50), st.none() | st.builds(used, st.integers(0, 90))),
+        st.builds(said, st.text(max_size=50), st.none() | st.builds(used, st.integers(1, 90))),
         st.builds(refused, st.integers(1, 90)),
         st.builds(header, st.sampled_from(["", "s" * 30]), st.sampled_from(["m", "n"])),
         st.just("replace"),
