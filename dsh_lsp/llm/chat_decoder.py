@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from dsh_lsp.errors import LlmFailure
 from dsh_lsp.llm.dialect import Dialect
+from dsh_lsp.llm.finish_words import CUT, REFUSED, failure_in
 from dsh_lsp.llm.open_calls import OpenCalls
 from dsh_lsp.llm.overflow import silent_overflow
 from dsh_lsp.llm.prose import Prose
@@ -35,15 +36,6 @@ CLOSED = LlmFailure(message="the stream ended before the answer was complete", c
 PLAIN = Dialect(think_tags=False)
 
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
-_CUT = frozenset({"length", "max_tokens"})
-_REFUSED = frozenset({"content_filter", "refusal", "sensitive"})
-_FAILED = {
-    # overload at DeepSeek: https://github.com/can1357/oh-my-pi/issues/8563
-    "insufficient_system_resource": "SERVER",
-    "network_error": "SERVER",
-    "model_context_window_exceeded": "CONTEXT_WINDOW_EXCEEDED",
-    "error": "SERVER",  # and no word on what it was
-}
 
 
 def new_call_id() -> str:
@@ -200,15 +192,15 @@ class ChatDecoder:
     # -- how it ends -----------------------------------------------------------------------------------------
 
     def _verdict(self, *, done: bool) -> Finish:
-        if self._finish in _FAILED:
-            return Finish(reason="error", failure=self._failed())
+        if (failed := failure_in(self._finish)) is not None:
+            return Finish(reason="error", failure=failed)
         if not (self.complete or done):
             return Finish(reason="error", failure=CLOSED if self.started else EMPTY)
-        if (overflow := silent_overflow(self._usage, self._window, cut=self._finish in _CUT)) is not None:
+        if (overflow := silent_overflow(self._usage, self._window, cut=self._finish in CUT)) is not None:
             return Finish(reason="error", failure=overflow)
-        if self._finish in _REFUSED or self._refused:
+        if self._finish in REFUSED or self._refused:
             return self._ended("refusal")
-        if self._finish in _CUT:
+        if self._finish in CUT:
             return self._ended("max-tokens")
         if self._calls:
             # a call that is not whole, and nobody said that it should be: the stream was cut before `[DONE]`
@@ -239,9 +231,6 @@ class ChatDecoder:
             "unreadCalls": self._reading.unread,
         }
         return Finish(reason=reason, replay_state={key: value for key, value in told.items() if value} or None)
-
-    def _failed(self) -> LlmFailure:
-        return LlmFailure(message=f"the provider ended the answer: {self._finish}", code=_FAILED[self._finish])
 
     def _usage_chunks(self) -> Iterator[Chunk]:
         if self._usage is not None:

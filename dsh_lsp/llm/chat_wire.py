@@ -115,7 +115,7 @@ class Histories:
         """Give the encoded messages of a request."""
         key = (request.session_id, wording)
         before, sent = self._sent.pop(key, ((), []))
-        messages = with_own_ids(request.messages)
+        messages = _in_turns(with_own_ids(request.messages))
         same = _same_until(before, messages)
         sent = sent[:same]
         for message in messages[same:]:
@@ -124,6 +124,18 @@ class Histories:
         if len(self._sent) > self.SESSIONS:
             del self._sent[next(iter(self._sent))]
         return chain.from_iterable(sent)
+
+
+def _in_turns(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Messages of a user that stand beside each other as one: many chat templates refuse a role that comes twice."""
+    turns: list[Message] = []
+    for message in messages:
+        last = turns[-1] if turns else None
+        if isinstance(message, UserMessage) and isinstance(last, UserMessage):
+            turns[-1] = replace(last, content=last.content + message.content)
+        else:
+            turns.append(message)
+    return tuple(turns)
 
 
 def _same_until(before: tuple[Message, ...], now: tuple[Message, ...]) -> int:
@@ -148,7 +160,7 @@ def _encode_user(message: UserMessage, wording: Wording) -> Iterator[JsonObject]
         yield {"role": "tool", "tool_call_id": call_id, "content": result.text or NO_OUTPUT}
     texts = [block.text for block in message.content if isinstance(block, TextBlock)]
     if texts or not results:
-        yield {"role": "user", "content": "\n".join(texts)}
+        yield {"role": "user", "content": "\n\n".join(texts)}
 
 
 def _encode_assistant(message: AssistantMessage, wording: Wording) -> JsonObject:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from dsh_lsp.errors import LlmFailure
 from dsh_lsp.llm.chat_decoder import CLOSED, EMPTY, new_call_id
+from dsh_lsp.llm.finish_words import CUT, REFUSED, failure_in
 from dsh_lsp.llm.open_calls import resolve_name, split_arguments
 from dsh_lsp.llm.overflow import silent_overflow
 from dsh_lsp.llm.surrogates import SurrogateJoiner
@@ -38,8 +39,6 @@ _KINDS: dict[str, Literal["text", "reasoning", "tool-call"]] = {
     "redacted_thinking": "reasoning",
     "tool_use": "tool-call",
 }
-_REASONS: dict[str, Literal["stop", "max-tokens", "refusal"]] = {"max_tokens": "max-tokens", "refusal": "refusal"}
-_OVERFLOW = "model_context_window_exceeded"
 
 
 @dataclass(slots=True)
@@ -224,16 +223,17 @@ class MessagesDecoder:
     # -- how it ends -----------------------------------------------------------------------------------------
 
     def _verdict(self, *, done: bool) -> Finish:
-        if self._reason == _OVERFLOW:
-            message = "the answer reached the end of the context window"
-            return Finish(reason="error", failure=LlmFailure(message=message, code="CONTEXT_WINDOW_EXCEEDED"))
+        if (failed := failure_in(self._reason)) is not None:
+            return Finish(reason="error", failure=failed)
         if not (self.complete or done):
             return Finish(reason="error", failure=CLOSED if self.started else EMPTY)
-        usage = self._counted()
-        if (overflow := silent_overflow(usage, self._window, cut=self._reason == "max_tokens")) is not None:
+        cut = self._reason in CUT
+        if (overflow := silent_overflow(self._counted(), self._window, cut=cut)) is not None:
             return Finish(reason="error", failure=overflow)
-        if self._reason in _REASONS:
-            return self._ended(_REASONS[self._reason])
+        if cut:
+            return self._ended("max-tokens")
+        if self._reason in REFUSED:
+            return self._ended("refusal")
         calls = [block for block in self._blocks.values() if block.kind == "tool-call"]
         if calls:
             return self._ended("tool-calls")

@@ -264,7 +264,7 @@ class ModelClient:
         message = failure.message
         if response.is_redirect:
             message += "; redirects are not followed, since the key would go with them: check baseUrl"
-        return with_hints(replace(failure, message=message), response.headers)
+        return replace(failure, message=message)
 
     def _url(self, path: str) -> httpx.URL:
         import httpx

@@ -40,7 +40,7 @@ def size_of(body: Any) -> int:
 
 
 def is_summary(body: Any) -> bool:
-    return body["messages"][-1]["content"] == INSTRUCTION
+    return body["messages"][-1]["content"].endswith(INSTRUCTION)
 
 
 class FakeSmallServer:

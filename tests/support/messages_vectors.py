@@ -111,6 +111,8 @@ VECTORS = (
         finish="max-tokens",
     ),
     _v("refusal", _start() + _text(0, "no") + _end("refusal"), text="no", finish="refusal"),
+    _v("sensitive", _start() + _text(0, "no") + _end("sensitive"), text="no", finish="refusal"),
+    _v("network-error", _start() + _text(0, "x") + _end("network_error"), text="x", error="SERVER"),
     _v(
         "window-full",
         _start() + _text(0, "x") + _end("model_context_window_exceeded"),
