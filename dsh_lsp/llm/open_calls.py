@@ -161,7 +161,8 @@ def _begins_another(call: _Call, wire_id: str, name: str, piece: str) -> bool:
     if not name or not call.complete:
         return False
     # the same name with all the arguments once more is a server that repeats itself, and not a second call to run
-    return name != call.name or (bool(piece.strip()) and not piece.startswith(call.text.rstrip()))
+    again = call.text.strip() == "{}" or piece.startswith(call.text.rstrip())
+    return name != call.name or (bool(piece.strip()) and not again)
 
 
 def _extend(call: _Call, piece: str) -> str:

@@ -53,6 +53,7 @@ _LIMIT = any_of(
     rf"should be \[1,\s*{_N}",
     rf"model with {_N}",
     rf"maximum model length of {_N}",
+    rf"tokens allowed \({_N}\)",
     rf"maximum allowed input length of {_N}",
     rf"token limit\s*:\s*{_N}",
     rf"token\D*(?:\d[\d,]*)? exceeds the limit of {_N}",

@@ -115,12 +115,8 @@ class Shortener:
         """
         meter, nodes, generation = self._meter, self._log.surface.nodes(), self._log.surface.generation
         before = meter.tokens
-        if window is None:
-            output, most = self._settings.summary_tokens, int(before * UNKNOWN_WINDOW_SHARE)
-        else:
-            output = min(self._settings.summary_tokens, max(MIN_SUMMARY, int(window * SUMMARY_SHARE)))
-            most = meter.room(window, output=output) - ASK_TOKENS
-        head = nodes[: head_of(nodes, meter.price, retain=retain, most=most)] if most > 0 else ()
+        output, most = self._shares(window)
+        head = nodes[: head_of(nodes, meter.price, retain=retain, most=most)]
         if sum(map(meter.price, head)) < least:
             raise CompactionError("there is nothing to summarize yet", code="NOTHING_TO_COMPACT")
         compaction_id = new_id()
@@ -148,6 +144,22 @@ class Shortener:
                     tokens_after=meter.tokens,
                 )
             )
+
+    def _shares(self, window: int | None) -> tuple[int, int]:
+        """How many tokens a summary may have, and those that it stands for.
+
+        Raises:
+            CompactionError: a window is too small for any.
+        """
+        most = self._settings.summary_tokens
+        if window is None:
+            return most, int(self._meter.tokens * UNKNOWN_WINDOW_SHARE)
+        free = self._meter.room(window, output=0) - ASK_TOKENS
+        output = min(most, max(MIN_SUMMARY, min(int(window * SUMMARY_SHARE), free // 2)))
+        readable = self._meter.room(window, output=output) - ASK_TOKENS
+        if readable <= 0:
+            raise CompactionError("the system text and the tools leave no room for a summary", code="NO_ROOM")
+        return output, readable
 
     async def _insist(
         self, asking: Callable[[], Awaitable[Summary]], signal: AbortSignal, turn: int | None

@@ -211,3 +211,14 @@ async def test_what_does_not_fit_at_all_is_given_up_beyond_the_usual_passes() ->
         assert len(w.h.of("compaction/summary")) > LIMITS.passes
         assert w.h.agent.meter.tokens <= 2_000
         assert all(request.prompt_tokens <= 2_000 for request in model.summarized)
+
+
+async def test_a_window_that_the_header_fills_leaves_room_for_nothing_and_that_is_said() -> None:
+    told = LlmFailure(message="too long", code="CONTEXT_WINDOW_EXCEEDED", status=400, context_window=500)
+    model = FakeModel(refusing(4, fail(told)))
+    async with working(model, tool=reads(100)) as w:
+        w.prompt.register(Section(name="long", order=1, text="Do what is asked for. " * 90))
+        await w.h.ask("the task")
+        message = w.h.of("turn/end")[0].data.reason.error.message
+        assert "the system text and the tools leave no room for a summary" in message
+        assert not model.summarized

@@ -513,6 +513,12 @@ CALLS = (
         _called(_call(None, '{"x":1}', call_id=None)),
         calls=_ONE,
     ),
+    _calls(
+        "44-placeholder-arguments-and-the-name-again",
+        _called(_call("f", "{}", call_id=None)),
+        _called(_call("f", '{"x":1}', call_id=None)),
+        calls=_ONE,
+    ),
     _calls("45-encoded-twice", _called(_call("f", json.dumps('{"x":1}'))), calls=_ONE),
     _calls("45-array", _called(_call("f", "[1]")), calls=(("f", None),)),
     _calls(

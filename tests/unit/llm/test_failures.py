@@ -168,7 +168,7 @@ OVERFLOWS: list[tuple[int | None, Any, int | None]] = [
     (
         400,
         [{"error": {"message": "The input token count (9) exceeds the maximum number of tokens allowed (8)"}}],
-        None,
+        8,
     ),
     (400, {"message": "Input is too long for requested model."}, None),
     (400, {"error": {"message": "invalid params, context window exceeds limit (2013)"}}, None),
