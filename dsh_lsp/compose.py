@@ -43,10 +43,10 @@ from dsh_lsp.plugins import (
     undone,
 )
 from dsh_lsp.plugins.compaction import Compactor
-from dsh_lsp.plugins.compaction import Settings as CompactionSettings
 from dsh_lsp.plugins.limits import Settings as LimitSettings
 from dsh_lsp.plugins.retry import RetryWait
 from dsh_lsp.plugins.retry import Settings as RetrySettings
+from dsh_lsp.plugins.shortening import Settings as CompactionSettings
 from dsh_lsp.providers import ModelSettings, key_variables
 from dsh_lsp.session.loading import load_session
 from dsh_lsp.session.log import SessionHeader, SessionLog, wall_clock_ms

@@ -55,7 +55,8 @@ class LlmFailure(Wire):
 
     `status` is the HTTP status (100-599), `provider_retry_after_ms` the provider's own wish, `request_id` its
     name for the request, `should_retry` its own word on whether trying again may help,
-    `context_window` the limit in tokens that it named when it refused too long a conversation.
+    `context_window` the limit in tokens that it named when it refused too long a conversation, `prompt_tokens` what
+    it counted then, or what it must have counted at least.
     """
 
     message: str
@@ -65,6 +66,7 @@ class LlmFailure(Wire):
     request_id: str | None = None
     should_retry: bool | None = None
     context_window: int | None = None
+    prompt_tokens: int | None = None
 
 
 class LlmError(DshError):

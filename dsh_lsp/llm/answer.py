@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dsh_lsp.errors import LlmError, LlmFailure
+from dsh_lsp.llm.error_reports import ErrorReport, report_in_stream
 from dsh_lsp.llm.event_stream import Frame
-from dsh_lsp.llm.failures import ErrorReport, Faults, failure_from, report_in_stream
+from dsh_lsp.llm.failures import Faults, failure_from
 from dsh_lsp.messages import Chunk
 from dsh_lsp.wire import JsonObject
 
@@ -23,13 +24,18 @@ DONE = "[DONE]"
 class Decoder(Protocol):
     """One answer: is fed its JSON events in order, those together that came together, and then is ended once.
 
-    `started`: something of the answer has come. `complete`: the server has said that it is over.
+    `known`: an event of its protocol has come. `started`: something of the answer has. `complete`: the answer is, and
+    at most what it cost is still to come. `over`: nothing more comes.
     """
 
     @property
-    def started(self) -> bool: ...  # noqa: D102 - see above
+    def known(self) -> bool: ...  # noqa: D102 - see above
+    @property
+    def started(self) -> bool: ...  # noqa: D102
     @property
     def complete(self) -> bool: ...  # noqa: D102
+    @property
+    def over(self) -> bool: ...  # noqa: D102
     def feed_all(self, events: Iterable[JsonObject]) -> Iterator[Chunk]: ...  # noqa: D102
     def end(self, *, done: bool) -> Iterator[Chunk]: ...  # noqa: D102
     def fail(self, failure: LlmFailure) -> Iterator[Chunk]: ...  # noqa: D102
@@ -52,8 +58,8 @@ class FrameReader:
         """
         for frame in frames:
             if self._broken:
-                message = f"{self.host} sent an event that is not a JSON object"
-                raise LlmError(LlmFailure(message=message, code="MALFORMED_RESPONSE"))
+                message = f"{self.host} broke its answer with an event that is not a JSON object"
+                raise LlmError(LlmFailure(message=message, code="STREAM_CLOSED"))
             if frame.data.strip() == DONE:
                 self.done = True
                 yield None
@@ -62,7 +68,7 @@ class FrameReader:
             told = (event is not None and "error" in frame.data) or frame.event == "error"
             report = report_in_stream(frame.event, event) if event is not None and told else None
             if event is None and frame.event == "error" and not frame.data.lstrip().startswith("{"):
-                report = ErrorReport(message=frame.data)
+                report = ErrorReport(message=frame.data, in_stream=True)
             if report is not None:
                 raise LlmError(failure_from(report, host=self.host, faults=self.faults))
             if event is None:

@@ -13,7 +13,9 @@ from typing import Any, Literal
 
 from dsh_lsp.errors import LlmFailure
 from dsh_lsp.llm.dialect import Dialect
+from dsh_lsp.llm.finish_words import CUT, REFUSED, failure_in
 from dsh_lsp.llm.open_calls import OpenCalls
+from dsh_lsp.llm.overflow import silent_overflow
 from dsh_lsp.llm.prose import Prose
 from dsh_lsp.llm.text_calls import Reading, TextCallScanner
 from dsh_lsp.llm.think_tags import Part, ThinkSplitter
@@ -32,18 +34,8 @@ from dsh_lsp.wire import JsonObject
 EMPTY = LlmFailure(message="the model's answer was empty", code="EMPTY_RESPONSE")
 CLOSED = LlmFailure(message="the stream ended before the answer was complete", code="STREAM_CLOSED")
 PLAIN = Dialect(think_tags=False)
-ALMOST_FULL = 0.99
 
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
-_CUT = frozenset({"length", "max_tokens"})
-_REFUSED = frozenset({"content_filter", "refusal", "sensitive"})
-_FAILED = {
-    # overload at DeepSeek: https://github.com/can1357/oh-my-pi/issues/8563
-    "insufficient_system_resource": "SERVER",
-    "network_error": "SERVER",
-    "model_context_window_exceeded": "CONTEXT_WINDOW_EXCEEDED",
-    "error": "UNKNOWN",
-}
 
 
 def new_call_id() -> str:
@@ -84,6 +76,12 @@ class ChatDecoder:
         self._model = ""
         self._reasoning_field = ""
         self.started = False
+        self.known = False
+
+    @property
+    def over(self) -> bool:
+        """Never known before `[DONE]`: what the answer cost may come after its end."""
+        return False
 
     @property
     def complete(self) -> bool:
@@ -111,6 +109,7 @@ class ChatDecoder:
 
     def feed(self, event: JsonObject) -> Iterator[Chunk]:
         """Take one event that holds no error."""
+        self.known |= "choices" in event
         choice = _first_choice(event)
         self._usage = read_usage(event.get("usage")) or read_usage(choice.get("usage")) or self._usage
         self._model = _string(event.get("model")) or self._model
@@ -193,15 +192,15 @@ class ChatDecoder:
     # -- how it ends -----------------------------------------------------------------------------------------
 
     def _verdict(self, *, done: bool) -> Finish:
-        if self._finish in _FAILED:
-            return Finish(reason="error", failure=self._failed())
+        if (failed := failure_in(self._finish)) is not None:
+            return Finish(reason="error", failure=failed)
         if not (self.complete or done):
             return Finish(reason="error", failure=CLOSED if self.started else EMPTY)
-        if (overflow := self._silent_overflow()) is not None:
+        if (overflow := silent_overflow(self._usage, self._window, cut=self._finish in CUT)) is not None:
             return Finish(reason="error", failure=overflow)
-        if self._finish in _REFUSED or self._refused:
+        if self._finish in REFUSED or self._refused:
             return self._ended("refusal")
-        if self._finish in _CUT:
+        if self._finish in CUT:
             return self._ended("max-tokens")
         if self._calls:
             # a call that is not whole, and nobody said that it should be: the stream was cut before `[DONE]`
@@ -210,17 +209,6 @@ class ChatDecoder:
         if self._reading.calls:
             return self._ended("tool-calls")
         return Finish(reason="error", failure=EMPTY) if self._empty else self._ended("stop")
-
-    def _silent_overflow(self) -> LlmFailure | None:
-        """Notice a prompt that did not fit although the server answered as if it had."""
-        if self._window is None or self._usage is None:
-            return None
-        prompt = self._usage.input_tokens + (self._usage.cache_read_tokens or 0)
-        nothing = self._finish in _CUT and not self._usage.output_tokens and prompt >= ALMOST_FULL * self._window
-        if prompt <= self._window and not nothing:
-            return None
-        message = f"the prompt has {prompt} tokens and the model reads {self._window}"
-        return LlmFailure(message=message, code="CONTEXT_WINDOW_EXCEEDED", context_window=self._window)
 
     def _ends(self) -> Iterator[Chunk]:
         unclosed = self._tags is not None and self._tags.unclosed
@@ -243,9 +231,6 @@ class ChatDecoder:
             "unreadCalls": self._reading.unread,
         }
         return Finish(reason=reason, replay_state={key: value for key, value in told.items() if value} or None)
-
-    def _failed(self) -> LlmFailure:
-        return LlmFailure(message=f"the provider ended the answer: {self._finish}", code=_FAILED[self._finish])
 
     def _usage_chunks(self) -> Iterator[Chunk]:
         if self._usage is not None:

@@ -15,6 +15,7 @@ from itertools import chain, zip_longest
 from typing import Any
 
 from dsh_lsp.llm.adapter import ModelRequest
+from dsh_lsp.llm.call_ids import with_own_ids
 from dsh_lsp.llm.dialect import Dialect, Wording
 from dsh_lsp.llm.surrogates import mend_surrogates
 from dsh_lsp.messages import (
@@ -114,14 +115,27 @@ class Histories:
         """Give the encoded messages of a request."""
         key = (request.session_id, wording)
         before, sent = self._sent.pop(key, ((), []))
-        same = _same_until(before, request.messages)
+        messages = _in_turns(with_own_ids(request.messages))
+        same = _same_until(before, messages)
         sent = sent[:same]
-        for message in request.messages[same:]:
+        for message in messages[same:]:
             sent.append(tuple(map(_Encoded, _encode_message(message, wording))))
-        self._sent[key] = request.messages, sent
+        self._sent[key] = messages, sent
         if len(self._sent) > self.SESSIONS:
             del self._sent[next(iter(self._sent))]
         return chain.from_iterable(sent)
+
+
+def _in_turns(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Messages of a user that stand beside each other as one: many chat templates refuse a role that comes twice."""
+    turns: list[Message] = []
+    for message in messages:
+        last = turns[-1] if turns else None
+        if isinstance(message, UserMessage) and isinstance(last, UserMessage):
+            turns[-1] = replace(last, content=last.content + message.content)
+        else:
+            turns.append(message)
+    return tuple(turns)
 
 
 def _same_until(before: tuple[Message, ...], now: tuple[Message, ...]) -> int:
@@ -146,7 +160,7 @@ def _encode_user(message: UserMessage, wording: Wording) -> Iterator[JsonObject]
         yield {"role": "tool", "tool_call_id": call_id, "content": result.text or NO_OUTPUT}
     texts = [block.text for block in message.content if isinstance(block, TextBlock)]
     if texts or not results:
-        yield {"role": "user", "content": "\n".join(texts)}
+        yield {"role": "user", "content": "\n\n".join(texts)}
 
 
 def _encode_assistant(message: AssistantMessage, wording: Wording) -> JsonObject:

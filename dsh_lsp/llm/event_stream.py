@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 MAX_STREAM_BYTES = 64 * 2**20
 _BOM = codecs.BOM_UTF8
+_FIELDS = ("data", "event", "id", "retry")
 
 
 class Frame(NamedTuple):
@@ -27,6 +28,10 @@ class Frame(NamedTuple):
 
 class StreamTooLargeError(Exception):
     """More bytes came than one answer may have."""
+
+
+class NotAStreamError(Exception):
+    """What came is neither events nor JSON: a web page, most often."""
 
 
 class _Packets:
@@ -69,6 +74,7 @@ async def read_batches(
 
     Raises:
         StreamTooLargeError: more than `max_bytes` came.
+        NotAStreamError: all of it came, and nothing in it is an event.
     """
     source = _Packets(packets, max_bytes=max_bytes)
     first = await source.look()
@@ -80,6 +86,8 @@ async def read_batches(
             yield batch
     if batch := [frame for frame in cutter.end() if frame.data.strip()]:
         yield batch
+    if cutter.strange:
+        raise NotAStreamError
 
 
 class _EventCutter:
@@ -96,6 +104,12 @@ class _EventCutter:
         self._events = SSEDecoder()
         self._first: str | None = None  # the data line that an event began with, and that may be all of it
         self._inside = False  # an event that the library has begun to read
+        self._strangers = False  # lines that are of no event
+        self._events_came = False
+
+    @property
+    def strange(self) -> bool:
+        return self._strangers and not self._events_came
 
     def feed(self, packet: bytes) -> Iterator[Frame]:
         text = self._text.decode(packet)
@@ -103,6 +117,7 @@ class _EventCutter:
             if self._first is not None:
                 first, self._first = self._first, None
                 if not line:  # nearly all events are one line of data
+                    self._events_came = True
                     yield Frame(first[6:] if first[5:6] == " " else first[5:])
                     continue
                 self._events.decode(first)
@@ -110,13 +125,21 @@ class _EventCutter:
                 self._first = line
                 continue
             self._inside = bool(line)
+            self._strangers |= not _may_be_field(line)
             event = self._events.decode(line)
             if event is not None:
+                self._events_came = True
                 yield Frame(event.data, event.event)
 
     def end(self) -> Iterator[Frame]:
         """Complete an event whose blank line is missing."""
         return self.feed(b"\n\n")
+
+
+def _may_be_field(line: str) -> bool:
+    """Whether a line is of an event, if only the beginning of one; nothing before the colon is a comment."""
+    name = line.partition(":")[0]
+    return any(known.startswith(name) for known in _FIELDS)
 
 
 class _JsonCutter:
@@ -126,6 +149,7 @@ class _JsonCutter:
         self._decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
         self._pending: list[str] = []
         self._by_line: bool | None = None
+        self.strange = False
 
     def feed(self, packet: bytes) -> Iterator[Frame]:
         self._pending.append(self._decoder.decode(packet))

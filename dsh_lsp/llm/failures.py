@@ -1,6 +1,6 @@
 """Failures: what a provider says when it refuses, sorted into our codes.
 
-Owns: the table of wordings and statuses; the reading of retry hints; the removal of the key from texts.
+Owns: the table of statuses, names and wordings; the reading of retry hints; the removal of the key from texts.
 Rules: the first rule that fits wins, so a rule that must not be retried stands above one that may. The order is
 quota, overflow, key, rate, server, request: https://github.com/evalstate/fast-agent/issues/621 shows why words count.
 """
@@ -13,9 +13,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from math import ceil, isfinite
-from typing import Any
 
 from dsh_lsp.errors import LlmFailure
+from dsh_lsp.llm import overflow
+from dsh_lsp.llm.error_reports import ErrorReport
+from dsh_lsp.llm.overflow import any_of
 from dsh_lsp.llm.surrogates import mend_surrogates
 
 MAX_MESSAGE_CHARS = 2_000
@@ -23,30 +25,15 @@ HIDDEN_KEY = "[key]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorReport:
-    """A provider's own account of an error; `status` is its HTTP status, or the one it wrote into the stream.
-
-    `limit`: the context window in tokens, where it names one outside of its text.
-    """
-
-    status: int | None = None
-    code: str = ""
-    kind: str = ""
-    message: str = ""
-    limit: int | None = None
-
-    @property
-    def words(self) -> str:
-        """Everything that can be matched."""
-        return f"{self.code} {self.kind} {self.message}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One row: fits by status alone, or by wording where the status is one of `worded_in` (None: no status)."""
+    """One row: fits by status alone; by code or type where there is no status; by wording in one of `worded_in`.
+
+    In `worded_in` None stands for no status.
+    """
 
     code: str
     statuses: frozenset[int] = frozenset()
+    named: frozenset[str] = frozenset()
     worded_in: frozenset[int | None] = frozenset()
     words: re.Pattern[str] = re.compile(r"(?!)")
     unless: re.Pattern[str] = re.compile(r"(?!)")
@@ -55,67 +42,74 @@ class Rule:
         """Whether the report belongs to this row."""
         if report.status in self.statuses:
             return True
+        if report.status is None and not self.named.isdisjoint((report.code, report.kind)):
+            return True
         worded = report.status in self.worded_in and bool(self.words.search(report.words))
         return worded and not self.unless.search(report.words)
 
 
-def _any_of(*wordings: str) -> re.Pattern[str]:
-    return re.compile("|".join(wordings), re.IGNORECASE)
-
-
-_RATE = _any_of(r"rate.?limit", r"too many (?:requests|tokens)", r"throttl", r"quota.*per minute")
-_OVERFLOW = _any_of(
-    r"maximum context length",
-    r"context_length_exceeded",
-    r"context.?window",
-    r"context size has been exceeded",
-    r"exceed_context_size",
-    r"prompt is too long",
-    r"request_too_large",
-    r"max_tokens must be at least 1, got -",
-    r"tokens to keep from the initial prompt",
-    r"maximum allowed input length",
-    r"reduce the length of the messages",
-    r"maximum prompt length is",
-    r"longer than the model's context length",
-    r"too large for model with",
-    r"input token count.*exceeds the maximum",
-    r"input is too long for requested model",
-    r"exceeded model token limit",
-    r"range of input length should be",
-    r"prompt token count .*exceeds the limit of",
-    r"no user query found in messages",  # Ollama cut the prompt from the front until nothing was left
-)
-_QUOTA = _any_of(
+_RATE = any_of(r"rate.?limit", r"too many (?:requests|tokens)", r"throttl", r"quota.*per.?minute")
+_EMPTY = (
     r"insufficient.?quota",
     r"insufficient.?balance",
-    r"exceeded your current quota",
     r"credits? exhausted",
-    r"billing",
     r"credit balance is too low",
     r"usage limit reached",
     r"FreeUsageLimitError",
+    r"per.?day",
 )
-_AUTH = _any_of(r"invalid.?api.?key", r"authentication", r"unauthori[sz]ed", r"permission.?denied")
-_SERVER = _any_of(r"overloaded", r"server.?error", r"internal error", r"insufficient_system_resource", r"unavailable")
+_QUOTA = any_of(*_EMPTY, r"exceeded your current quota", r"billing")
+# Limits of a moment whose words speak of quotas and of billing too: OpenAI's, Gemini's.
+_MOMENT = any_of(r"per.?(?:second|minute)", r"\b[RT]PM\b", r"(?:try again|retry) in [\d.]+ ?(?:ms|s)\b")
+_AUTH = any_of(r"invalid.?api.?key", r"authentication", r"unauthori[sz]ed", r"permission.?denied")
+_SERVER = any_of(r"overloaded", r"server.?error", r"internal error", r"insufficient_system_resource", r"unavailable")
 
 RULES = (
-    Rule(code="QUOTA", statuses=frozenset({402}), worded_in=frozenset({None, 400, 403, 429}), words=_QUOTA),
+    Rule(code="RATE_LIMIT", worded_in=frozenset({None, 429}), words=_MOMENT, unless=any_of(*_EMPTY)),
+    Rule(
+        code="QUOTA",
+        statuses=frozenset({402}),
+        named=frozenset({"402", "billing_error"}),
+        worded_in=frozenset({None, 400, 403, 429}),
+        words=_QUOTA,
+    ),
     Rule(
         code="CONTEXT_WINDOW_EXCEEDED",
         worded_in=frozenset({None, 400, 413, 422, 500}),
-        words=_OVERFLOW,
+        words=overflow.WORDS,
         unless=_RATE,
     ),
-    Rule(code="AUTH", statuses=frozenset({401, 403}), worded_in=frozenset({None}), words=_AUTH),
-    Rule(code="RATE_LIMIT", statuses=frozenset({429}), worded_in=frozenset({None}), words=_RATE),
-    Rule(code="SERVER", statuses=frozenset(range(500, 600)), worded_in=frozenset({None}), words=_SERVER),
-    Rule(code="TIMEOUT", statuses=frozenset({408})),
+    Rule(
+        code="AUTH",
+        statuses=frozenset({401, 403}),
+        named=frozenset({"authentication_error", "permission_error"}),
+        worded_in=frozenset({None}),
+        words=_AUTH,
+    ),
+    Rule(
+        code="RATE_LIMIT",
+        statuses=frozenset({429}),
+        named=frozenset({"RESOURCE_EXHAUSTED"}),
+        worded_in=frozenset({None}),
+        words=_RATE,
+    ),
+    Rule(
+        code="TIMEOUT",
+        statuses=frozenset({408}),
+        named=frozenset({"timeout_error", "timeout", "request_timeout", "DEADLINE_EXCEEDED"}),
+    ),
+    Rule(
+        code="SERVER",
+        statuses=frozenset(range(500, 600)),
+        named=frozenset({"api_error", "overloaded_error", "INTERNAL"}),
+        worded_in=frozenset({None}),
+        words=_SERVER,
+    ),
     Rule(
         code="INVALID_REQUEST",
         statuses=frozenset({400, 413, 422}),
         worded_in=frozenset({None}),
-        words=_any_of(r"invalid_request"),
+        words=any_of(r"invalid_request"),
     ),
 )
 
@@ -149,56 +143,26 @@ def classify(report: ErrorReport, rules: tuple[Rule, ...] = RULES) -> str:
     return "UNKNOWN" if report.status is None else f"HTTP_{report.status}"
 
 
-def report_of_body(status: int, body: Any) -> ErrorReport:
-    """Read the body of a refused request: decoded JSON of any shape, or text."""
-    if isinstance(body, list) and body:
-        body = body[0]
-    if isinstance(body, dict):
-        error = body.get("error") or body
-        return _report(error, status)
-    text = body if isinstance(body, str) and not body.lstrip().startswith("<") else ""
-    return ErrorReport(status=status, message=text.strip())
-
-
-def report_in_stream(event_name: str, data: Mapping[str, Any]) -> ErrorReport | None:
-    """Find the error that a server wrote into a stream it had begun with 200, or None.
-
-    See https://github.com/BerriAI/litellm/issues/40578, https://github.com/vllm-project/vllm/issues/4667.
-    """
-    error = data.get("error")
-    if not error and (event_name == "error" or data.get("object") == "error"):
-        error = data
-    choices = data.get("choices")
-    if not error and isinstance(choices, list):
-        error = next(
-            (choice["error"] for choice in choices if isinstance(choice, dict) and choice.get("error")), None
-        )
-    return _report(error, None) if error else None
-
-
 def failure_from(report: ErrorReport, *, host: str, faults: Faults | None = None) -> LlmFailure:
     """Write a report down for the log and for people."""
     faults = faults or Faults()
     code = classify(report, faults.rules)
-    answered = f"{host} answered {report.status}" if report.status else f"{host} sent an error"
+    if report.in_stream:
+        answered = f"{host} sent an error ({report.status})" if report.status else f"{host} sent an error"
+    else:
+        answered = f"{host} answered {report.status}"
     parts = [f"{answered}: {report.message}" if report.message else answered]
     if code in faults.advice:
         parts.append(faults.advice[code])
-    limit = stated_limit(report.message) if code == "CONTEXT_WINDOW_EXCEEDED" else None
-    return LlmFailure(message="; ".join(parts), code=code, status=report.status, context_window=limit or report.limit)
-
-
-_LIMIT = re.compile(
-    r"(?:context (?:length|window)(?: of this model)? (?:is|of)|>|prompt length is|should be \[1,|model with)"
-    r"\s*([\d,]{3,})",
-    re.IGNORECASE,
-)
-
-
-def stated_limit(message: str) -> int | None:
-    """Read the context window from the words of a refusal."""
-    found = _LIMIT.search(message)
-    return int(found[1].replace(",", "")) if found else None
+    too_long = code == "CONTEXT_WINDOW_EXCEEDED"
+    return LlmFailure(
+        message="; ".join(parts),
+        code=code,
+        status=report.status,
+        provider_retry_after_ms=stated_wait_ms(report.words),
+        context_window=(overflow.stated_limit(report.message) or report.limit) if too_long else None,
+        prompt_tokens=(overflow.stated_prompt(report.message) or report.prompt) if too_long else None,
+    )
 
 
 def retry_after_ms(headers: Mapping[str, str], *, now: datetime | None = None) -> int | None:
@@ -216,6 +180,22 @@ def retry_after_ms(headers: Mapping[str, str], *, now: datetime | None = None) -
     return None
 
 
+_WAIT = re.compile(
+    r"(?:retryDelay\W*|(?:try again|retry) in )((?:\d+h)?(?:\d+m(?!s))?(?:\d+(?:\.\d+)?(?:ms|s)\b)?)", re.IGNORECASE
+)
+_UNITS = {"h": 3_600_000.0, "m": 60_000.0, "s": 1_000.0, "ms": 1.0}
+
+
+def stated_wait_ms(words: str) -> int | None:
+    """Read the wait that a refusal asks for in its words, as those do that come without a header for it."""
+    for found in _WAIT.finditer(words):
+        parts = re.findall(r"(\d+(?:\.\d+)?)(ms|h|m|s)", found[1], re.IGNORECASE)
+        wait_ms = sum(float(number) * _UNITS[unit.lower()] for number, unit in parts)
+        if wait_ms > 0:
+            return ceil(wait_ms)
+    return None
+
+
 def should_retry(headers: Mapping[str, str]) -> bool | None:
     """Read whether the provider itself advises another try; most say nothing."""
     return {"true": True, "false": False}.get(headers.get("x-should-retry", "").strip().lower())
@@ -225,6 +205,17 @@ def request_id(headers: Mapping[str, str]) -> str | None:
     """Find the provider's name for the request."""
     names = ("x-request-id", "request-id", "x-deepseek-request-id", "x-ds-trace-id")
     return next((headers[name] for name in names if headers.get(name)), None)
+
+
+def with_hints(failure: LlmFailure, headers: Mapping[str, str]) -> LlmFailure:
+    """Add to a failure what the headers of the response say of it."""
+    advice = should_retry(headers)
+    return replace(
+        failure,
+        provider_retry_after_ms=retry_after_ms(headers) or failure.provider_retry_after_ms,
+        request_id=failure.request_id or request_id(headers),
+        should_retry=failure.should_retry if advice is None else advice,
+    )
 
 
 def without_key(failure: LlmFailure, key: str) -> LlmFailure:
@@ -237,32 +228,16 @@ def without_key(failure: LlmFailure, key: str) -> LlmFailure:
     return replace(failure, message=message, request_id=named)
 
 
-def _report(error: Any, status: int | None) -> ErrorReport:
-    if not isinstance(error, dict):
-        return ErrorReport(status=status, message=str(error))
-    code, kind = error.get("code"), error.get("type")
-    message = error.get("message") or error.get("detail") or ""
-    return ErrorReport(
-        status=status or _status_of(code) or _status_of(error.get("status")),
-        code="" if code is None else str(code),
-        kind="" if kind is None else str(kind),
-        message=message if isinstance(message, str) else str(message),
-        limit=limit if type(limit := error.get("n_ctx")) is int else None,
-    )
-
-
-def _status_of(code: Any) -> int | None:
-    """Read an HTTP status that stands where an error code should."""
-    text = str(code)
-    return int(text) if re.fullmatch(r"[45]\d\d", text) else None
-
-
 def _ms_until(date: str, server_date: str | None, now: datetime | None) -> float:
+    then = _date_of(date)
+    since = _date_of(server_date or "") or now or datetime.now(UTC)
+    return (then - since).total_seconds() * 1000 if then is not None else 0.0
+
+
+def _date_of(text: str) -> datetime | None:
+    """A date of HTTP; one without a zone is UTC by its specification."""
     try:
-        then = parsedate_to_datetime(date)
-        since = parsedate_to_datetime(server_date) if server_date else now or datetime.now(UTC)
-    except ValueError:
-        return 0.0
-    if then.tzinfo is None or since.tzinfo is None:  # a date without a zone is UTC by the HTTP specification
-        then, since = then.replace(tzinfo=UTC), since.replace(tzinfo=UTC)
-    return (then - since).total_seconds() * 1000
+        date = parsedate_to_datetime(text)
+        return date.replace(tzinfo=UTC) if date.tzinfo is None else date
+    except (ValueError, OverflowError):
+        return None

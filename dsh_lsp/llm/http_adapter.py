@@ -22,14 +22,16 @@ from dsh_lsp.llm.concurrency import OpenCalls
 from dsh_lsp.llm.endpoint import EndpointSettings
 from dsh_lsp.llm.failures import Faults
 from dsh_lsp.llm.keys import KeySource
+from dsh_lsp.llm.meter import MARGIN
 from dsh_lsp.llm.model_client import Call, ModelClient
+from dsh_lsp.llm.overflow import stated_total
 from dsh_lsp.messages import CallConfig, Chunk, Finish
 from dsh_lsp.wire import JsonObject
 
 LIST_TIMEOUT_S = 15.0
 MIN_OUTPUT_TOKENS = 1_024
 FALLBACK_OUTPUT_TOKENS = 8_192
-MARGIN = 0.02  # of the window: how far an estimate of the prompt may be off
+UNDERESTIMATED = 1.25  # what an estimate is taken for that a refusal has shown to be too low
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,30 +201,51 @@ class HttpAdapter:
         model = request.config.model
         if request.config.max_tokens is None:
             request = replace(request, config=replace(request.config, max_tokens=self._output_of(model)))
-        call = self.call(self.fitted(request), key)
+        fitted = self.fitted(request)
+        call = self.call(fitted, key)
         calls = self._open.setdefault((call.secret, model), OpenCalls())
-        with request.signal.guard():
-            await calls.take()
+        taken = False
         try:
+            with request.signal.guard():
+                await calls.take()
+                taken = True  # the guard may raise after it: a place that was given is given back in any case
             async with aclosing(self._client.stream(call, request.signal)) as chunks:  # type: ignore[type-var]
                 async for chunk in chunks:
+                    if isinstance(chunk, Finish) and chunk.failure is not None:
+                        yield replace(chunk, failure=await self._learn(fitted, chunk.failure, calls))
+                        continue
                     if isinstance(chunk, Finish):
-                        await self._learn(model, chunk.failure, calls)
+                        calls.answered()
                     yield chunk
         finally:
-            calls.give_back()
+            if taken:
+                calls.give_back()
 
-    async def _learn(self, model: str, failure: LlmFailure | None, calls: OpenCalls) -> None:
-        """Keep what an answer or a refusal taught."""
-        if failure is None:
-            calls.answered()
-            return
+    async def _learn(self, request: ModelRequest, failure: LlmFailure, calls: OpenCalls) -> LlmFailure:
+        """Keep what a refusal taught, and add to it what only follows from the request."""
+        model = request.config.model
         if failure.code == "RATE_LIMIT":
             calls.refused()
         if failure.context_window is not None:
             self._told[model] = replace(self._told.get(model, Limits()), context_window=failure.context_window)
         if failure.code == "AUTH":
             await self.keys.warm(again=True)
+        if failure.code == "CONTEXT_WINDOW_EXCEEDED" and failure.prompt_tokens is None:
+            return replace(failure, prompt_tokens=self._refused_prompt(request, failure))
+        return failure
+
+    def _refused_prompt(self, request: ModelRequest, failure: LlmFailure) -> int | None:
+        """What a refused prompt has, where the refusal names the sum alone, or nothing and the estimate said it fits.
+
+        A refusal that taught nothing would be followed by the very same request.
+        """
+        output, window = request.config.max_tokens or 0, self.window_of(request.config.model)
+        total = stated_total(failure.message)
+        if total is not None and total > output:
+            return total - output
+        if window is None or total is not None or request.prompt_tokens + output > window:
+            return None
+        return max(window - output + 1, int(request.prompt_tokens * UNDERESTIMATED))
 
     def _key_changed(self, key: SecretStr | None) -> bool:
         try:

@@ -12,7 +12,9 @@ from typing import Any, Literal
 
 from dsh_lsp.errors import LlmFailure
 from dsh_lsp.llm.chat_decoder import CLOSED, EMPTY, new_call_id
+from dsh_lsp.llm.finish_words import CUT, REFUSED, failure_in
 from dsh_lsp.llm.open_calls import resolve_name, split_arguments
+from dsh_lsp.llm.overflow import silent_overflow
 from dsh_lsp.llm.surrogates import SurrogateJoiner
 from dsh_lsp.messages import (
     BlockEnd,
@@ -37,8 +39,6 @@ _KINDS: dict[str, Literal["text", "reasoning", "tool-call"]] = {
     "redacted_thinking": "reasoning",
     "tool_use": "tool-call",
 }
-_REASONS: dict[str, Literal["stop", "max-tokens", "refusal"]] = {"max_tokens": "max-tokens", "refusal": "refusal"}
-_OVERFLOW = "model_context_window_exceeded"
 
 
 @dataclass(slots=True)
@@ -59,7 +59,10 @@ class _Block:
 
 
 class MessagesDecoder:
-    """One answer: is fed its JSON events in order and gives its chunks."""
+    """One answer: is fed its JSON events in order and gives its chunks.
+
+    `window` is the model's context window in tokens: a prompt beyond it was cut by a server that says nothing.
+    """
 
     def __init__(
         self,
@@ -73,12 +76,18 @@ class MessagesDecoder:
         self._host = host
         self._window = window
         self._new_id = new_id
-        self._blocks: dict[Any, _Block] = {}  # by the server's index
+        self._blocks: dict[int | str | None, _Block] = {}  # by the server's index
         self._usage: JsonObject = {}
         self._model = ""
         self._reason = ""
         self._stopped = False
         self.started = False
+        self.known = False
+
+    @property
+    def over(self) -> bool:
+        """Whether the server has said its last word."""
+        return self._stopped
 
     @property
     def complete(self) -> bool:
@@ -92,6 +101,7 @@ class MessagesDecoder:
 
     def feed(self, event: JsonObject) -> Iterator[Chunk]:
         """Take one event that holds no error."""
+        self.known |= "type" in event
         match event.get("type"):
             case "message_start":
                 self._begin(event.get("message"))
@@ -143,6 +153,7 @@ class MessagesDecoder:
 
     def _start(self, index: Any, content: Any) -> Iterator[Chunk]:
         kind = _KINDS.get(_text(content.get("type"))) if isinstance(content, dict) else None
+        index = _index(index)
         if kind is None or index in self._blocks:
             return  # a server's own tools and what else it may add are not for us
         self.started = True
@@ -164,7 +175,7 @@ class MessagesDecoder:
                 yield from self._show(block, _text(content.get("text")))
 
     def _grow(self, index: Any, delta: Any) -> Iterator[Chunk]:
-        block = self._blocks.get(index)
+        block = self._blocks.get(_index(index))
         if block is None or not isinstance(delta, dict):
             return
         match delta.get("type"):
@@ -205,18 +216,24 @@ class MessagesDecoder:
 
     def _note_usage(self, usage: Any) -> None:
         if isinstance(usage, dict):
-            self._usage |= {key: value for key, value in usage.items() if type(value) is int and value >= 0}
+            told = {key: value for key, value in usage.items() if type(value) is int and value >= 0}
+            # some gateways count the prompt at the beginning and write 0 at the end
+            self._usage |= {key: value for key, value in told.items() if value or key not in self._usage}
 
     # -- how it ends -----------------------------------------------------------------------------------------
 
     def _verdict(self, *, done: bool) -> Finish:
-        if self._reason == _OVERFLOW:
-            message = "the answer reached the end of the context window"
-            return Finish(reason="error", failure=LlmFailure(message=message, code="CONTEXT_WINDOW_EXCEEDED"))
+        if (failed := failure_in(self._reason)) is not None:
+            return Finish(reason="error", failure=failed)
         if not (self.complete or done):
             return Finish(reason="error", failure=CLOSED if self.started else EMPTY)
-        if self._reason in _REASONS:
-            return self._ended(_REASONS[self._reason])
+        cut = self._reason in CUT
+        if (overflow := silent_overflow(self._counted(), self._window, cut=cut)) is not None:
+            return Finish(reason="error", failure=overflow)
+        if cut:
+            return self._ended("max-tokens")
+        if self._reason in REFUSED:
+            return self._ended("refusal")
         calls = [block for block in self._blocks.values() if block.kind == "tool-call"]
         if calls:
             return self._ended("tool-calls")
@@ -240,18 +257,24 @@ class MessagesDecoder:
                 arguments, *_ = split_arguments(block.text)
                 return ToolCallBlock(id=block.call_id, name=block.name, arguments=arguments)
 
-    def _usage_chunks(self) -> Iterator[Chunk]:
+    def _counted(self) -> TokenUsage | None:
         if "input_tokens" not in self._usage and "output_tokens" not in self._usage:
-            return
-        yield UsageChunk(
-            usage=TokenUsage(
-                input_tokens=self._usage.get("input_tokens", 0),
-                output_tokens=self._usage.get("output_tokens", 0),
-                cache_read_tokens=self._usage.get("cache_read_input_tokens"),
-                cache_write_tokens=self._usage.get("cache_creation_input_tokens"),
-            )
+            return None
+        return TokenUsage(
+            input_tokens=self._usage.get("input_tokens", 0),
+            output_tokens=self._usage.get("output_tokens", 0),
+            cache_read_tokens=self._usage.get("cache_read_input_tokens"),
+            cache_write_tokens=self._usage.get("cache_creation_input_tokens"),
         )
+
+    def _usage_chunks(self) -> Iterator[Chunk]:
+        if (usage := self._counted()) is not None:
+            yield UsageChunk(usage=usage)
 
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _index(value: Any) -> int | str | None:
+    return value if isinstance(value, int | str) else None

@@ -13,6 +13,7 @@ from itertools import zip_longest
 from typing import Any, Literal
 
 from dsh_lsp.llm.adapter import ModelRequest
+from dsh_lsp.llm.call_ids import with_own_ids
 from dsh_lsp.llm.chat_wire import NO_OUTPUT, sendable_id, sendable_name
 from dsh_lsp.messages import (
     AssistantMessage,
@@ -37,7 +38,7 @@ _CACHED: JsonObject = {"type": "ephemeral"}
 
 def encode_request(request: ModelRequest, *, host: str, thinking: Thinking, stream: bool = True) -> JsonObject:
     """Build the body; the prefix up to its last message is marked for the provider's cache."""
-    messages = _merged(_encoded(message, request, host) for message in request.messages)
+    messages = _merged(_encoded(message, request, host) for message in with_own_ids(request.messages))
     body: JsonObject = {"model": request.config.model, "max_tokens": request.config.max_tokens}
     if request.system:
         body["system"] = [{"type": "text", "text": request.system, "cache_control": _CACHED}]

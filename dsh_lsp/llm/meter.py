@@ -1,16 +1,19 @@
 """Meter: how many tokens the next request of a session has: what the provider last counted, and an estimate since.
 
-Rules: a function of the log; a step costs what is new in it. The provider's count stands until the header or the
-model changes; one that is far below the estimate is not believed, for some servers drop the oldest part of a prompt
-that does not fit and count the rest (https://github.com/ollama/ollama/issues/18107).
+Rules: a function of the log; a step costs what is new in it. The provider's count, with an answer or a refusal of
+too long a prompt, stands until the header or the model changes, and shows by how much the estimates are too low. One
+that is far below the estimate is not believed, for some servers drop the oldest part of a prompt that does not fit
+and count the rest (https://github.com/ollama/ollama/issues/18107).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil
 
-from dsh_lsp.events import AssistantMessageLogged, LogEvent, RequestHeader, RequestHeaderLogged
+from dsh_lsp.errors import LlmFailure
+from dsh_lsp.events import AssistantAttempt, AssistantMessageLogged, LogEvent, RequestHeader, RequestHeaderLogged
 from dsh_lsp.messages import (
     Message,
     ReasoningBlock,
@@ -27,6 +30,8 @@ ASCII_PER_TOKEN = 4.0
 OTHER_PER_TOKEN = 1.6  # Chinese, and what else is not ASCII
 OVERHEAD = 4  # of a block and of a message
 MIN_BELIEVED = 0.5  # of the estimate
+MOST_CORRECTED = 3.0  # times the estimate; a count beyond that is of something else
+MARGIN = 0.02  # of the window: how far an estimate of the prompt may be off
 
 
 def price_of_text(text: str) -> int:
@@ -58,15 +63,30 @@ def price_of_header(header: RequestHeader) -> int:
     return system + sum(price_of_text(dumps(encode(tool))) + OVERHEAD for tool in header.tools)
 
 
+def prompt_of(usage: TokenUsage) -> int:
+    """All tokens that a call read; a server that does not count has none."""
+    return usage.input_tokens + (usage.cache_read_tokens or 0) + (usage.cache_write_tokens or 0)
+
+
 def total(usage: TokenUsage) -> int:
     """All tokens that a call read and wrote."""
-    read = usage.input_tokens + (usage.cache_read_tokens or 0) + (usage.cache_write_tokens or 0)
-    return read + usage.output_tokens
+    return prompt_of(usage) + usage.output_tokens
+
+
+def counted(event: LogEvent) -> int | None:
+    """What a provider counted of the surface as it is after an event, if the event says so."""
+    match event.data:
+        case AssistantMessageLogged(usage=usage) if usage is not None and prompt_of(usage):
+            return total(usage)
+        case AssistantAttempt(failure=LlmFailure(prompt_tokens=tokens)):
+            return tokens
+        case _:
+            return None
 
 
 @dataclass(frozen=True, slots=True)
 class _Anchor:
-    """What the provider counted with an answer, and what the surface was estimated at with it."""
+    """What the provider counted, and what the surface was estimated at with it."""
 
     tokens: int
     surface: int
@@ -110,6 +130,22 @@ class TokenMeter:
         """The estimate of what every request begins with: the system text and the tools."""
         return self._envelope
 
+    def count(self, messages: Iterable[Message]) -> int:
+        """What a request with these messages and the session's header has, as the provider counts."""
+        return ceil(self._correction * (self._envelope + sum(map(price_of, messages))))
+
+    def room(self, window: int, *, output: int) -> int:
+        """The estimate of the messages that a request may have at most, to leave `output` in a window."""
+        return int((window * (1 - MARGIN) - output) / self._correction) - self._envelope
+
+    @property
+    def _correction(self) -> float:
+        """How many times its estimate the last count was; never less than one, to be on the safe side."""
+        if self._anchor is None:
+            return 1.0
+        estimate = self._envelope + self._anchor.surface
+        return min(MOST_CORRECTED, max(1.0, self._anchor.tokens / estimate)) if estimate else 1.0
+
     def price(self, event: LogEvent) -> int:
         """The estimate of one node of the surface."""
         if event.seq not in self._prices:
@@ -126,17 +162,17 @@ class TokenMeter:
                 self._prices = {node.seq: self._prices[node.seq] for node in nodes}
             case _ if self._log.surface.holds(event.seq):
                 self._surface += self.price(event)
-                self._take_usage(event)
+                self._take_count(event, self._surface)
             case _:
-                pass
+                self._take_count(event, self._surface)
 
     def _take_header(self, header: RequestHeader) -> None:
         if header != self._header:
             self._header, self._envelope, self._anchor = header, price_of_header(header), None
 
-    def _take_usage(self, event: LogEvent) -> None:
-        if isinstance(event.data, AssistantMessageLogged) and event.data.usage is not None:
-            self._anchor = _Anchor(total(event.data.usage), self._surface)
+    def _take_count(self, event: LogEvent, surface: int) -> None:
+        if (tokens := counted(event)) is not None:
+            self._anchor = _Anchor(tokens, surface)
 
     def _replay(self) -> None:
         """Take what the log holds already; a count that a replacement came after is not known any more."""
@@ -146,13 +182,13 @@ class TokenMeter:
                 case RequestHeaderLogged(header=header) if header != self._header:
                     self._take_header(header)
                     last = None
-                case AssistantMessageLogged(usage=usage) if usage is not None:
-                    last = event
                 case _ if event.replaces is not None:
                     last = None
+                case _ if counted(event) is not None:
+                    last = event
                 case _:
                     pass
-        for node in self._log.surface.nodes():
-            self._surface += self.price(node)
-            if last is not None and node.seq == last.seq:
-                self._take_usage(node)
+        nodes = self._log.surface.nodes()
+        self._surface = sum(map(self.price, nodes))
+        if last is not None:
+            self._take_count(last, sum(self.price(node) for node in nodes if node.seq <= last.seq))

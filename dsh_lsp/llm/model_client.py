@@ -8,9 +8,11 @@ the agent's step, which logs them.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -22,24 +24,25 @@ from dsh_lsp.abort import AbortSignal
 from dsh_lsp.errors import LlmError, LlmFailure
 from dsh_lsp.llm.answer import Decoder, FrameReader, json_of
 from dsh_lsp.llm.endpoint import EndpointSettings
-from dsh_lsp.llm.event_stream import Frame, StreamTooLargeError, read_batches
+from dsh_lsp.llm.error_reports import report_of_body
+from dsh_lsp.llm.event_stream import Frame, NotAStreamError, StreamTooLargeError, read_batches
 from dsh_lsp.llm.failures import (
     Faults,
     failure_from,
-    report_of_body,
-    request_id,
-    retry_after_ms,
-    should_retry,
+    with_hints,
     without_key,
 )
-from dsh_lsp.messages import Chunk, ReasoningDelta, TextDelta
+from dsh_lsp.messages import Chunk, Finish, ReasoningDelta, TextDelta
 from dsh_lsp.wire import JsonObject
 
 if TYPE_CHECKING:
     import httpx
 
+log = logging.getLogger(__name__)
+
 KEEP_IDLE_S = 20.0  # an older pooled socket may be dead: https://github.com/NousResearch/hermes-agent/issues/62807
 DRAIN_S = 0.1
+TAIL_S = 2.0  # after the end of an answer, for what it cost
 MAX_ERROR_BYTES = 64 * 1024
 MAX_LIST_BYTES = 16 * 2**20
 
@@ -63,7 +66,7 @@ class Call:
 class ModelClient:
     """One server's pooled connections; opened at the first call, closed by `aclose()`.
 
-    `transport` takes the place of the network.
+    `transport` takes the place of the network; a connection that was idle for `keep_idle_s` is not used again.
     """
 
     def __init__(
@@ -72,9 +75,11 @@ class ModelClient:
         *,
         faults: Faults | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
+        keep_idle_s: float = KEEP_IDLE_S,
     ) -> None:
         self._settings = settings
         self._transport = transport
+        self._keep_idle_s = keep_idle_s
         self._faults = faults or Faults()
         self._client: httpx.AsyncClient | None = None
         self._urls: dict[str, httpx.URL] = {}  # parsed, since a client takes long over that for each request
@@ -133,26 +138,63 @@ class ModelClient:
     async def _batches(self, call: Call) -> AsyncGenerator[list[Chunk]]:
         """Give the chunks of one answer, those of one packet together."""
         decoder, done = call.new_decoder(), False
+        headers: dict[str, str] = {}
+
+        def failed(failure: LlmFailure) -> LlmFailure:
+            return without_key(with_hints(failure, headers), call.secret)
+
         # a stream that ends without a word hides an error, which the same request without streaming brings out
         for stream in (True, False):
-            decoder, done = call.new_decoder(), False
+            decoder, done, came = call.new_decoder(), False, False
             try:
-                async with aclosing(self._events(call, stream=stream)) as batches:
+                async with aclosing(self._events(call, decoder, headers, stream=stream)) as batches:
                     async for events in batches:
                         done = events[-1] is None
-                        chunks = list(decoder.feed_all(event for event in events if event is not None))
+                        came |= events[0] is not None
+                        real = [event for event in events if event is not None]
+                        chunks = self._read(partial(decoder.feed_all, real))
                         yield list(joined(chunks)) if len(chunks) > 1 else chunks
+                if came and not decoder.known:
+                    raise LlmError(self._no_answer())
             except LlmError as error:
-                cut_after_the_end = decoder.complete and error.code in {"TRANSPORT", "TIMEOUT"}
-                if not cut_after_the_end:
-                    yield list(decoder.fail(without_key(error.failure, call.secret)))
+                after_the_end = decoder.complete and error.code in {"TRANSPORT", "TIMEOUT", "STREAM_CLOSED"}
+                if not after_the_end:
+                    yield list(decoder.fail(failed(error.failure)))
                     return
             if decoder.started:
                 break
-        yield list(decoder.end(done=done))
+        try:
+            last = self._read(partial(decoder.end, done=done))
+        except LlmError as error:
+            last = list(decoder.fail(error.failure))
+        *others, finish = last
+        if isinstance(finish, Finish) and finish.failure is not None:
+            finish = replace(finish, failure=failed(finish.failure))
+        yield [*others, finish]
 
-    async def _events(self, call: Call, *, stream: bool) -> AsyncGenerator[list[JsonObject | None]]:
+    def _read(self, read: Callable[[], Iterator[Chunk]]) -> list[Chunk]:
+        """Let a decoder read.
+
+        Raises:
+            LlmError: what came is nothing that it was made for.
+        """
+        try:
+            return list(read())
+        except Exception as error:
+            log.warning("an answer of %s cannot be read", self._settings.host, exc_info=error)
+            message = f"{self._settings.host} sent something that cannot be read ({type(error).__name__})"
+            raise LlmError(LlmFailure(message=message, code="MALFORMED_RESPONSE")) from error
+
+    def _no_answer(self) -> LlmFailure:
+        message = f"{self._settings.host} answered with something that is no model's answer: check baseUrl"
+        return LlmFailure(message=message, code="MALFORMED_RESPONSE")
+
+    async def _events(
+        self, call: Call, decoder: Decoder, told: dict[str, str], *, stream: bool
+    ) -> AsyncGenerator[list[JsonObject | None]]:
         """Give the JSON events of one answer by packets, then None if the server said that it is done.
+
+        `told` takes the headers of the response; `decoder` says how long there is something to wait for.
 
         Raises:
             LlmError: whatever went wrong.
@@ -164,13 +206,14 @@ class ModelClient:
         content = call.encode(stream)
         try:
             async with client.stream("POST", self._url(call.path), content=content, headers=headers) as response:
+                told |= response.headers
                 if not response.is_success:
                     raise LlmError(await self._refusal(response))
                 async with (
                     aclosing(_packets(response)) as packets,
                     aclosing(read_batches(packets)) as frames,
                 ):
-                    async with aclosing(self._decoded(frames)) as batches:
+                    async with aclosing(self._decoded(frames, decoder)) as batches:
                         async for events in batches:
                             yield events
                     with suppress(httpx.HTTPError, StreamTooLargeError), anyio.move_on_after(DRAIN_S):
@@ -181,10 +224,17 @@ class ModelClient:
         except StreamTooLargeError as error:
             message = f"{self._settings.host} sent a larger answer than is read"
             raise LlmError(LlmFailure(message=message, code="MALFORMED_RESPONSE")) from error
+        except NotAStreamError as error:
+            raise LlmError(self._no_answer()) from error
 
-    async def _decoded(self, batches: AsyncGenerator[list[Frame]]) -> AsyncGenerator[list[JsonObject | None]]:
+    async def _decoded(
+        self, batches: AsyncGenerator[list[Frame]], decoder: Decoder
+    ) -> AsyncGenerator[list[JsonObject | None]]:
         reader = FrameReader(self._settings.host, self._faults)
-        while not reader.done and (frames := await self._next_batch(batches)) is not None:
+        while not (reader.done or decoder.over):
+            frames = await self._next_batch(batches, complete=decoder.complete)
+            if frames is None:
+                return
             events: list[JsonObject | None] = []
             try:
                 for event in reader.read(frames):
@@ -196,12 +246,15 @@ class ModelClient:
             if events:
                 yield events
 
-    async def _next_batch(self, batches: AsyncGenerator[list[Frame]]) -> list[Frame] | None:
-        limit_s = self._settings.event_timeout_s
+    async def _next_batch(self, batches: AsyncGenerator[list[Frame]], *, complete: bool) -> list[Frame] | None:
+        """Wait for frames, not long where only what the answer cost can be missing; None at the end."""
+        limit_s = min(TAIL_S, self._settings.event_timeout_s) if complete else self._settings.event_timeout_s
         try:
             with anyio.fail_after(limit_s):
                 return await anext(batches, None)
         except TimeoutError as error:
+            if complete:
+                return None
             message = f"{self._settings.host} keeps the connection but sent no part of an answer in {limit_s:g} s"
             raise LlmError(LlmFailure(message=message, code="TIMEOUT")) from error
 
@@ -211,13 +264,7 @@ class ModelClient:
         message = failure.message
         if response.is_redirect:
             message += "; redirects are not followed, since the key would go with them: check baseUrl"
-        return replace(
-            failure,
-            message=message,
-            provider_retry_after_ms=retry_after_ms(response.headers),
-            request_id=request_id(response.headers),
-            should_retry=should_retry(response.headers),
-        )
+        return replace(failure, message=message)
 
     def _url(self, path: str) -> httpx.URL:
         import httpx
@@ -255,7 +302,7 @@ class ModelClient:
                 write=settings.write_timeout_s,
                 pool=settings.pool_timeout_s,
             ),
-            limits=httpx.Limits(keepalive_expiry=KEEP_IDLE_S),
+            limits=httpx.Limits(keepalive_expiry=self._keep_idle_s),
             follow_redirects=False,
             transport=self._transport,
         )

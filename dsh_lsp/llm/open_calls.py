@@ -68,8 +68,7 @@ class OpenCalls:
         """Take one entry of `tool_calls` and give its preview."""
         function = entry.get("function")
         function = function if isinstance(function, dict) else entry
-        slot, wire_id = entry.get("index"), _text(entry.get("id"))
-        slot = slot if type(slot) is int else None
+        slot, wire_id = _slot_of(entry.get("index")), _text(entry.get("id"))
         name, piece = _text(function.get("name")), _argument_text(function.get("arguments"))
         call = self._find(slot, wire_id)
         if call is None or _begins_another(call, wire_id, name, piece):
@@ -159,7 +158,11 @@ def resolve_name(name: str, known: frozenset[str]) -> str:
 def _begins_another(call: _Call, wire_id: str, name: str, piece: str) -> bool:
     if wire_id and call.wire_id:
         return wire_id != call.wire_id
-    return bool(name) and (bool(piece) or name != call.name) and call.complete
+    if not name or not call.complete:
+        return False
+    # the same name with all the arguments once more is a server that repeats itself, and not a second call to run
+    again = call.text.strip() == "{}" or piece.startswith(call.text.rstrip())
+    return name != call.name or (bool(piece.strip()) and not again)
 
 
 def _extend(call: _Call, piece: str) -> str:
@@ -182,6 +185,21 @@ def _merge_name(have: str, new: str, known: frozenset[str]) -> str:
         return have or new
     joined = have + new
     return joined if any(tool.startswith(joined) for tool in known) else have
+
+
+def _slot_of(index: Any) -> int | None:
+    """The number of a call: some servers write it as a text or with a decimal point."""
+    match index:
+        case bool():
+            return None
+        case int():
+            return index
+        case float() if index.is_integer():
+            return int(index)
+        case str() if index.isascii() and index.isdigit():
+            return int(index)
+        case _:
+            return None
 
 
 def _text(value: Any) -> str:

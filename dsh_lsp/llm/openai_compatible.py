@@ -73,4 +73,7 @@ def dialect_for(settings: OpenAiCompatibleSettings, host: Host) -> Dialect:
         for name in ("thinking", "max_tokens_field", "stream_usage", "think_tags")
         if (value := getattr(settings, name)) is not None
     }
-    return replace(host.dialect, text_calls=settings.text_calls, **chosen)
+    dialect = replace(host.dialect, text_calls=settings.text_calls, **chosen)
+    if settings.thinking == "deepseek":  # wherever it runs, the model asks for its reasoning back
+        return replace(dialect, wording=replace(dialect.wording, reasoning="every message"))
+    return dialect

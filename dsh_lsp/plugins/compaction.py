@@ -11,57 +11,39 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from itertools import count
 from logging import INFO, WARNING
 from typing import Any
 
 from anyio.abc import TaskGroup
-from pydantic import Field
 
 from dsh_lsp.abort import Aborted, AbortSignal
-from dsh_lsp.agent.driver import Agent, new_id
+from dsh_lsp.agent.driver import Agent
 from dsh_lsp.agent.hooks import AgentHooks, Enter, PreStep, Reject, RequestFailed, Retry
 from dsh_lsp.errors import DshError, LlmError, LlmFailure, SessionError, UsageError, failure_of
-from dsh_lsp.events import AssistantMessageLogged, LogEvent, ToolResult
+from dsh_lsp.events import AssistantMessageLogged, LogEvent
 from dsh_lsp.llm.adapter import Llm
-from dsh_lsp.llm.meter import price_of
-from dsh_lsp.messages import PluginSource, TextBlock, UserMessage
+from dsh_lsp.llm.meter import MARGIN, price_of
 from dsh_lsp.plugin import Context
-from dsh_lsp.plugins.summary import SOURCE, CompactionError, Summary, framed, open_task, summarize
-from dsh_lsp.session.compaction import head_of, pruned, spans_of
+from dsh_lsp.plugins.shortening import Settings, Shortener
+from dsh_lsp.plugins.summary import (
+    SOURCE,
+    CompactionError,
+)
 from dsh_lsp.session.log import SessionLog
-from dsh_lsp.session.surface import message_of
-from dsh_lsp.settings import SettingsModel
-from dsh_lsp.upkeep import CompactionEnd, CompactionPrune, CompactionStart, CompactionSummary
+from dsh_lsp.upkeep import CompactionEnd, CompactionStart
 from dsh_lsp.wire import Wire
 
 name = SOURCE
 inject = (AgentHooks, Agent, SessionLog, Llm, TaskGroup)
 
 MIN_OUTPUT = 1_024
+MIN_SUMMARY = 256
+SUMMARY_SHARE = 0.25  # of the window: more than that no summary gets
+NARROWER = 0.6  # a summarizer that is refused too gets so much of what it got, so many times
+NARROWINGS = 3
 MIN_HEAD_SHARE = 0.05  # of the window: under pressure, less than that is not worth a summary, or another try
 UNKNOWN_WINDOW_SHARE = 0.6  # of what is there now: a summarizer whose window nobody knows gets no more than that
-
-
-class Settings(SettingsModel):
-    """When to make room, and how much; ratios are of the model's context window."""
-
-    auto: bool = Field(
-        default=True,
-        description="Make room without being asked: under pressure, and when a model refuses the length.",
-    )
-    threshold: float = Field(
-        default=0.8, gt=0, le=1, description="The part of the context window at which pressure begins."
-    )
-    retain: float = Field(
-        default=0.16, ge=0, lt=1, description="The part of the context window that stays word for word."
-    )
-    passes: int = Field(default=2, ge=1, description="The most summaries in a row.")
-    summary_tokens: int = Field(default=8_192, ge=256, description="The longest summary, in tokens.")
-    prune_above_chars: int = Field(
-        default=8_192, ge=0, description="Tool results longer than this lose their middle first."
-    )
-    prune_head_chars: int = Field(default=4_096, ge=0, description="What such a result keeps of its beginning.")
-    prune_tail_chars: int = Field(default=1_024, ge=0, description="What such a result keeps of its end.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +64,7 @@ class Compactor:
         self._ctx = ctx
         self._settings = settings
         self._agent, self._log, self._llm = ctx.get(Agent), ctx.get(SessionLog), ctx.get(Llm)
+        self._shortener = Shortener(ctx, settings)
         self._overflowed = False  # whether room was made for the call that now fails again
         self._lowered = False
         self._failed_at: int | None = None  # tokens at which no summary came: only more of them are worth a try
@@ -98,8 +81,10 @@ class Compactor:
         before = self._agent.meter.tokens
 
         async def job(signal: AbortSignal) -> None:
-            retain = int(self._settings.retain * before)
-            await self._summarize(signal, turn=None, retain=retain, window=self._window())
+            retain, window = int(self._settings.retain * before), self._window()
+            await self._shortener.summarize(signal, turn=None, retain=retain, window=window)
+            while window is not None and self._tokens > window:
+                await self._shortener.summarize(signal, turn=None, retain=0, window=window)
             await self._agent.on_disk()
 
         try:
@@ -138,7 +123,7 @@ class Compactor:
             try:
                 await self._relieve(payload)
             except (DshError, OSError) as error:
-                self._failed_at = self._agent.meter.tokens
+                self._failed_at = self._tokens
                 nothing = isinstance(error, CompactionError) and error.code == "NOTHING_TO_COMPACT"
                 self._ctx.log.log(INFO if nothing else WARNING, "no room could be made: %s", error)
         decision = await call_next(payload)
@@ -154,22 +139,25 @@ class Compactor:
         threshold = int(window * self._settings.threshold)
 
         def is_pressed() -> bool:
-            return self._agent.meter.tokens + arriving >= threshold
+            return self._tokens + arriving >= threshold
 
         if not is_pressed():
             self._failed_at = None
             return
-        self._prune(unseen=False)
-        if self._failed_at is not None and self._agent.meter.tokens < self._failed_at + window * MIN_HEAD_SHARE:
+        self._shortener.prune(unseen=False)
+        if self._failed_at is not None and self._tokens < self._failed_at + window * MIN_HEAD_SHARE:
             return
-        for _ in range(self._settings.passes):
+        for number in count(1):
             if not is_pressed():
                 return
+            if number > self._settings.passes and self._tokens + arriving <= window:
+                break
             retain = int(window * self._settings.retain)
             least = int(window * MIN_HEAD_SHARE)
-            await self._summarize(payload.signal, turn=payload.turn, retain=retain, window=window, least=least)
-        if is_pressed():
-            raise CompactionError("it is still more than may be kept", code="STILL_FULL")
+            await self._shortener.summarize(
+                payload.signal, turn=payload.turn, retain=retain, window=window, least=least
+            )
+        raise CompactionError("it is still more than may be kept", code="STILL_FULL")
 
     # -- after a refusal ---------------------------------------------------------------------------------------
 
@@ -180,31 +168,52 @@ class Compactor:
         failure = failed.failure
         if failure.code != "CONTEXT_WINDOW_EXCEEDED" or not self._settings.auto:
             return await call_next(failed)
-        limit = failure.context_window
-        if limit is not None and not self._lowered and self._agent.meter.tokens + MIN_OUTPUT < limit * 0.98:
+        window = failure.context_window or self._window()
+        told = failure.context_window is not None or failure.prompt_tokens is not None
+        if told and window is not None and not self._lowered and self._fits(window):
             self._lowered = True  # the prompt fits: its adapter asks for less output now
             return Retry()
-        tried, made_room = self._overflowed, False
+        tried, self._overflowed = self._overflowed, True
+        generation, broken = self._log.surface.generation, None
         if not tried:
-            self._overflowed = True
-            made_room = await self._make_room(failed, limit)
-        if made_room:
+            broken = await self._make_room(failed, window)
+        if self._log.surface.generation != generation:
             return Retry()
         answer = await call_next(failed)
         if answer is None:
-            raise LlmError(replace(failure, message=f"{failure.message}; {_advice(tried=tried)}"))
+            raise LlmError(replace(failure, message=f"{failure.message}; {_advice(broken, tried=tried)}"))
         return answer
 
-    async def _make_room(self, failed: RequestFailed, limit: int | None) -> bool:
-        """Whether the surface has become smaller, even if only in part."""
-        generation = self._log.surface.generation
-        window = limit or self._window()
+    async def _make_room(self, failed: RequestFailed, window: int | None) -> DshError | OSError | None:
+        """Make the surface smaller until it fits, if only in part; what went wrong, if anything did."""
+        self._shortener.prune(unseen=True)
+        readable, narrowings = window, 0
         try:
-            self._prune(unseen=True)
-            await self._summarize(failed.signal, turn=failed.turn, retain=0, window=window)
+            while True:
+                try:
+                    await self._shortener.summarize(
+                        failed.signal, turn=failed.turn, retain=0, window=readable, patient=True
+                    )
+                except LlmError as error:
+                    if error.code != "CONTEXT_WINDOW_EXCEEDED" or narrowings == NARROWINGS:
+                        raise
+                    narrowings += 1  # it reads less than was thought
+                    narrower = int(min(readable or self._tokens, self._tokens) * NARROWER)
+                    readable = min(narrower, error.failure.context_window or narrower)
+                    continue
+                if window is None or self._fits(window):
+                    return None
         except (DshError, OSError) as error:
             self._ctx.log.warning("no room could be made: %s", error)
-        return self._log.surface.generation != generation
+            return error
+
+    def _fits(self, window: int) -> bool:
+        """Whether the prompt leaves room for an answer."""
+        return self._tokens + min(MIN_OUTPUT, window // 8) <= window * (1 - MARGIN)
+
+    @property
+    def _tokens(self) -> int:
+        return self._agent.meter.tokens
 
     def note(self, event: LogEvent) -> None:
         """An answer came: the next refusal is a new one."""
@@ -232,109 +241,11 @@ class Compactor:
             )
         return window
 
-    def _prune(self, *, unseen: bool) -> None:
-        """Cut the middle out of long results; of those that no model has seen yet only if `unseen`."""
-        limits, nodes = self._settings, self._log.surface.nodes()
-        answers = [index for index, node in enumerate(nodes) if isinstance(node.data, AssistantMessageLogged)]
-        for node in nodes if unseen or not answers else nodes[: answers[-1]]:
-            if not isinstance(node.data, ToolResult):
-                continue
-            short = pruned(
-                node.data,
-                above=limits.prune_above_chars,
-                head=limits.prune_head_chars,
-                tail=limits.prune_tail_chars,
-            )
-            if short is None:
-                continue
-            span = (node.seq, node.seq)
-            price = self._agent.meter.price(node)
-            self._log.append(CompactionPrune(shadowed_seqs=(span,), shadowed_token_count=price))
-            self._log.append(short, sources=(span,), replaces=span)
 
-    async def _summarize(
-        self, signal: AbortSignal, *, turn: int | None, retain: int, window: int | None, least: int = 1
-    ) -> None:
-        """Put a summary in the place of the oldest part.
-
-        Raises:
-            CompactionError: there is nothing to gain, or no summary came.
-            Aborted: the signal fired.
-        """
-        meter, nodes, generation = self._agent.meter, self._log.surface.nodes(), self._log.surface.generation
-        before = meter.tokens
-        room = window - meter.envelope - self._settings.summary_tokens if window is not None else None
-        most = max(room, before // 4) if room is not None else int(before * UNKNOWN_WINDOW_SHARE)
-        head = nodes[: head_of(nodes, meter.price, retain=retain, most=most)]
-        if sum(map(meter.price, head)) < least:
-            raise CompactionError("there is nothing to summarize yet", code="NOTHING_TO_COMPACT")
-        compaction_id = new_id()
-        self._log.append(CompactionStart(compaction_id=compaction_id, turn=turn))
-        failure: LlmFailure | None = LlmFailure(message="broken off", code="CANCELLED")
-        try:
-            await self._agent.on_disk()
-            summary = await self._ask(head, signal)
-            shadowed = self._log.surface.nodes()[: len(head)]
-            if shadowed != head or (turn is not None and self._log.surface.generation != generation):
-                raise CompactionError("history changed meanwhile", code="CHANGED")
-            self._commit(compaction_id, head, summary)
-            failure = None
-        except DshError as error:
-            failure = failure_of(error)
-            raise
-        finally:
-            self._log.append(
-                CompactionEnd(
-                    compaction_id=compaction_id,
-                    turn=turn,
-                    error=failure,
-                    tokens_before=before,
-                    tokens_after=meter.tokens,
-                )
-            )
-
-    async def _ask(self, head: tuple[LogEvent, ...], signal: AbortSignal) -> Summary:
-        """Let the model summarize, with the header of the conversation, so that the provider's cache serves it."""
-        config = replace(self._agent.ledger.seed(), max_tokens=self._settings.summary_tokens)
-        prepared = self._llm.prepare_call(config)
-        header = self._agent.ledger.header
-        return await summarize(
-            prepared,
-            tuple(message for node in head if (message := message_of(node)) is not None),
-            system=header.system if header is not None else None,
-            tools=header.tools if header is not None else (),
-            session_id=self._log.header.id,
-            signal=signal,
-        )
-
-    def _commit(self, compaction_id: str, head: tuple[LogEvent, ...], summary: Summary) -> None:
-        price = sum(map(self._agent.meter.price, head))
-        kept = {node.seq for node in self._log.surface.nodes()[len(head) :]}
-        text = framed(summary.text, open_task(self._log, still_there=kept))
-        message = UserMessage(
-            id=new_id(),
-            content=(TextBlock(text=text),),
-            source=PluginSource(plugin=SOURCE, form="recall", summary="The conversation so far was summarized."),
-        )
-        if price_of(message) >= price:
-            raise CompactionError("the summary is no shorter than what it stands for", code="NOT_SMALLER")
-        spans = spans_of(node.seq for node in head)
-        self._log.append(
-            CompactionSummary(
-                compaction_id=compaction_id,
-                summary=summary.text,
-                shadowed_seqs=spans,
-                shadowed_token_count=price,
-                provider=summary.provider,
-                model=summary.model,
-                usage=summary.usage,
-            )
-        )
-        self._log.append(message, sources=spans, replaces=(head[0].seq, head[-1].seq))
-
-
-def _advice(*, tried: bool) -> str:
+def _advice(broken: DshError | OSError | None, *, tried: bool) -> str:
     what = "making room did not help" if tried else "there is nothing left to make room with"
+    if broken is not None and not (isinstance(broken, CompactionError) and broken.code == "NOTHING_TO_COMPACT"):
+        what = f"no room could be made: {broken}"
     return f"{what}: begin a new session, or choose a model that reads more"
 
 

@@ -1,4 +1,4 @@
-"""Notices: tells the model what became of its answer on the way: cut off, or with calls that nobody could read.
+"""Notices: tells the model what became of its answer, or of what it was sent, on the way.
 
 Rules: each is told once; a notice is logged like any other message.
 """
@@ -20,8 +20,16 @@ name = "notices"
 inject = (AgentHooks, Agent, SessionLog)
 
 CUT = (
-    "Your last answer was cut off at its output limit. A tool call in it was not run. Go on from there, in smaller "
-    "pieces where something is long."
+    "Your last answer was cut off at its output limit. If it was about to call a tool, that was not run. Go on from "
+    "there, in smaller pieces where something is long."
+)
+FORGETS = (
+    "The server of your model counts far fewer tokens than were sent: the oldest part of the conversation may not "
+    "have reached you. Say so if something that you need is missing."
+)
+FORGETS_SUMMARY = (
+    "The model's server reads far less than it is sent, and may drop the oldest part of the conversation without a "
+    "word. Give it a larger context (for Ollama, OLLAMA_CONTEXT_LENGTH), and say so in model.contextWindow."
 )
 UNREAD = (
     "Your last answer holds something that looks like a tool call written as text, and it could not be read. Nothing "
@@ -44,20 +52,18 @@ class Watch:
         self._cut = False
         self._unread = False
         self._told_of_unread = False
-        self._doubted = False
+        self._forgets = False
+        self._told_of_forgetting = False
         for event in ctx.get(SessionLog).facts():
             self._follow(event)
 
     def note(self, event: LogEvent) -> None:
         """Take one more event as it comes."""
         self._follow(event)
-        if isinstance(event.data, AssistantMessageLogged) and self._agent.meter.doubtful and not self._doubted:
-            self._doubted = True
-            self._ctx.log.warning(
-                "the server counts far fewer tokens than were sent: it may drop the oldest part of the conversation "
-                "without a word; give it a larger context (for Ollama, OLLAMA_CONTEXT_LENGTH), and say so in "
-                "model.contextWindow"
-            )
+        if isinstance(event.data, AssistantMessageLogged) and self._agent.meter.doubtful:
+            if not self._forgets:
+                self._ctx.log.warning(FORGETS_SUMMARY)
+            self._forgets = True
 
     def _follow(self, event: LogEvent) -> None:
         match event.data:
@@ -67,7 +73,8 @@ class Watch:
                 self._cut = True
             case AssistantMessageLogged(message=message):
                 self._unread = bool((message.source.replay_state or {}).get("unreadCalls"))
-            case UserMessage(source=PluginSource(plugin=plugin)) if plugin == name:
+            case UserMessage(source=PluginSource(plugin=plugin, summary=summary)) if plugin == name:
+                self._told_of_forgetting |= summary == FORGETS_SUMMARY
                 self._cut = False
             case _:
                 pass
@@ -75,12 +82,16 @@ class Watch:
     async def before_step(
         self, payload: PreStep, call_next: Callable[[PreStep], Awaitable[Enter | Reject]]
     ) -> Enter | Reject:
-        """Tell of an answer that was cut, before what comes after it."""
+        """Tell of an answer that was cut, and of a server that forgets, before what comes after it."""
         decision = await call_next(payload)
-        if self._cut and isinstance(decision, Enter) and decision.messages:
-            message = notice(CUT, "The last answer was cut off at its output limit.")
-            return replace(decision, messages=(message, *decision.messages))
-        return decision
+        if not isinstance(decision, Enter) or not decision.messages:
+            return decision
+        told = []
+        if self._forgets and not self._told_of_forgetting:
+            told.append(notice(FORGETS, FORGETS_SUMMARY))
+        if self._cut:
+            told.append(notice(CUT, "The last answer was cut off at its output limit."))
+        return replace(decision, messages=(*told, *decision.messages)) if told else decision
 
     async def before_stop(self, _: TurnStopping) -> None:
         """Tell of calls that could not be read, and give the model one more step."""

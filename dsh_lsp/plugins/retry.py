@@ -10,11 +10,12 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 from pydantic import Field
 
+from dsh_lsp.abort import AbortSignal
 from dsh_lsp.agent.driver import new_id
 from dsh_lsp.agent.hooks import AgentHooks, RequestFailed, Retry
 from dsh_lsp.errors import LlmError, LlmFailure
@@ -23,6 +24,8 @@ from dsh_lsp.plugin import Context
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.settings import SettingsModel
 from dsh_lsp.upkeep import RetryPlanned, RetryStarted
+
+T = TypeVar("T")
 
 name = "retry"
 inject = (AgentHooks, SessionLog)
@@ -52,9 +55,10 @@ class Settings(SettingsModel):
 
 
 class RetryWait:
-    """The wait that runs now, if one does."""
+    """The wait that runs now, if one does, and the limits of all waits."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings = settings or Settings()
         self._ended: anyio.Event | None = None
 
     async def sleep(self, seconds: float) -> None:
@@ -82,6 +86,14 @@ class Spent:
     empty: int = 0
     seconds: float = 0.0
 
+    def and_one_more(self, failure: LlmFailure, seconds: float) -> Spent:
+        """With one retry more, after that failure and a wait so long."""
+        return Spent(
+            retries=self.retries + 1,
+            empty=self.empty + (failure.code == "EMPTY_RESPONSE"),
+            seconds=self.seconds + seconds,
+        )
+
 
 def spent_in_step(log: SessionLog) -> Spent:
     """Count the retries since the step began."""
@@ -91,11 +103,7 @@ def spent_in_step(log: SessionLog) -> Spent:
             case StepStart():
                 break
             case RetryPlanned(failure=failure, delay_ms=delay_ms):
-                spent = Spent(
-                    retries=spent.retries + 1,
-                    empty=spent.empty + (failure.code == "EMPTY_RESPONSE"),
-                    seconds=spent.seconds + delay_ms / 1000,
-                )
+                spent = spent.and_one_more(failure, delay_ms / 1000)
             case _:
                 pass
     return spent
@@ -140,10 +148,33 @@ def plan(failure: LlmFailure, spent: Spent, settings: Settings, *, noise: float)
     return wait_s
 
 
+async def insist(call: Callable[[], Awaitable[T]], *, wait: RetryWait, spent: Spent, signal: AbortSignal) -> T:
+    """Make a call that is not a step's own, and try it again as that of a step would be; nothing is logged.
+
+    Raises:
+        LlmError: it failed, and waiting cannot mend it or was tried often enough.
+        Aborted: the signal fired.
+    """
+    while True:
+        try:
+            return await call()
+        except LlmError as error:
+            verdict = plan(error.failure, spent, wait.settings, noise=random.uniform(-1, 1))  # noqa: S311
+            if isinstance(verdict, GiveUp):
+                raise _given_up(error.failure, verdict) from error
+            spent = spent.and_one_more(error.failure, verdict)
+        with signal.guard():
+            await wait.sleep(verdict)
+
+
+def _given_up(failure: LlmFailure, verdict: GiveUp) -> LlmError:
+    return LlmError(replace(failure, message=f"{failure.message}; {verdict.why}") if verdict.why else failure)
+
+
 def apply(ctx: Context, settings: Any) -> None:
     """Listen for failed calls."""
     limits = settings if isinstance(settings, Settings) else Settings()
-    log, wait = ctx.get(SessionLog), RetryWait()
+    log, wait = ctx.get(SessionLog), RetryWait(limits)
     ctx.provide(RetryWait, wait)
 
     async def try_again(
@@ -156,7 +187,7 @@ def apply(ctx: Context, settings: Any) -> None:
         if isinstance(verdict, GiveUp):
             answer = await call_next(failed)
             if answer is None and verdict.why:
-                raise LlmError(replace(failed.failure, message=f"{failed.failure.message}; {verdict.why}"))
+                raise _given_up(failed.failure, verdict)
             return answer
         planned = RetryPlanned(
             retry_id=new_id(),

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from dsh_lsp.abort import AbortSignal
 from dsh_lsp.agent.driver import new_id
@@ -17,11 +18,26 @@ from dsh_lsp.events import TurnStart
 from dsh_lsp.llm.adapter import ModelRequest, PreparedCall
 from dsh_lsp.llm.assemble import BlockAssembler
 from dsh_lsp.llm.meter import price_of
-from dsh_lsp.messages import Message, PluginSource, TextBlock, TokenUsage, ToolSpec, UserMessage, UserSource
+from dsh_lsp.messages import (
+    AssistantMessage,
+    Message,
+    PluginSource,
+    ReasoningBlock,
+    TextBlock,
+    TokenUsage,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolSpec,
+    UserMessage,
+    UserSource,
+)
 from dsh_lsp.session.log import SessionLog
+from dsh_lsp.wire import dumps
 
 SOURCE = "compaction"
 MAX_TASK_CHARS = 6_000
+LONGEST_CLIPPED, SHORTEST_CLIPPED = 65_536, 256  # characters that a text keeps which is too long to be read whole
+CLIPPED = "\n\n[... middle left out ...]\n\n"
 
 INSTRUCTION = """\
 Stop working on the task for one answer. The conversation above will be removed to make room, and only your answer \
@@ -57,33 +73,43 @@ class Summary:
     usage: TokenUsage | None = None
 
 
+def ask() -> UserMessage:
+    """The message that asks for a summary."""
+    return UserMessage(
+        id=new_id(), content=(TextBlock(text=INSTRUCTION),), source=PluginSource(plugin=SOURCE, form="notice")
+    )
+
+
+ASK_TOKENS = price_of(ask())
+
+
 async def summarize(
     prepared: PreparedCall,
     messages: tuple[Message, ...],
     *,
+    prompt_tokens: int,
     system: str | None,
     tools: tuple[ToolSpec, ...],
     session_id: str,
     signal: AbortSignal,
 ) -> Summary:
-    """Ask for a summary of messages; the request begins like those of the conversation, for the provider's cache.
+    """Ask for a summary; the request begins like those of the conversation, for the provider's cache.
+
+    `messages` end with what asks for it, and `prompt_tokens` count all that is sent.
 
     Raises:
         LlmError: the call failed.
         CompactionError: what came is no summary.
         Aborted: the signal fired.
     """
-    ask = UserMessage(
-        id=new_id(), content=(TextBlock(text=INSTRUCTION),), source=PluginSource(plugin=SOURCE, form="notice")
-    )
     request = ModelRequest(
         config=prepared.config,
-        messages=(*messages, ask),
+        messages=messages,
         session_id=f"{session_id} {SOURCE}",  # its history is not that of the session
         signal=signal,
         system=system,
         tools=tools,
-        prompt_tokens=sum(map(price_of, messages)),
+        prompt_tokens=prompt_tokens,
     )
     assembler = BlockAssembler()
     with signal.guard():
@@ -102,6 +128,43 @@ async def summarize(
     return Summary(text=text, provider=config.provider, model=config.model, usage=assembler.usage)
 
 
+def clipped(messages: tuple[Message, ...], *, most: int) -> tuple[Message, ...]:
+    """The messages, their longest texts without a middle if they are together more than `most` tokens."""
+    limit, shorter = LONGEST_CLIPPED, messages
+    while sum(map(price_of, shorter)) > most and limit >= SHORTEST_CLIPPED:
+        shorter = tuple(_clipped(message, limit) for message in messages)
+        limit //= 2
+    return shorter
+
+
+def _clipped(message: Message, limit: int) -> Message:
+    match message:
+        case UserMessage():
+            return replace(message, content=tuple(_clip_block(block, limit) for block in message.content))
+        case AssistantMessage():
+            content = tuple(_clip_block(block, limit) for block in message.content)
+            if content == message.content:
+                return message
+            # what was signed is no longer what stands there
+            return replace(message, content=content, source=replace(message.source, replay_state=None))
+
+
+def _clip_block(block: Any, limit: int) -> Any:
+    match block:
+        case TextBlock(text=text) | ReasoningBlock(text=text):
+            return replace(block, text=_clip(text, limit))
+        case ToolResultBlock():
+            return replace(block, content=tuple(_clip_block(text, limit) for text in block.content))
+        case ToolCallBlock(arguments=arguments) if len(arguments) > limit:
+            return replace(block, arguments=dumps({"clipped_arguments": _clip(arguments, limit)}))
+        case _:
+            return block
+
+
+def _clip(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit * 3 // 4]}{CLIPPED}{text[-limit // 4 :]}"
+
+
 def framed(summary: str, task: str) -> str:
     """The text of the message that takes the place of what was summarized."""
     parts = [PREAMBLE, f"<compacted-summary>\n{summary}\n</compacted-summary>"]
@@ -110,7 +173,7 @@ def framed(summary: str, task: str) -> str:
     return "\n\n".join(parts)
 
 
-def open_task(log: SessionLog, *, still_there: Collection[int]) -> str:
+def open_task(log: SessionLog, *, still_there: Collection[int], max_chars: int = MAX_TASK_CHARS) -> str:
     """What the user said in the last turn in which they said anything; nothing if that stays in history anyway."""
     said: list[UserMessage] = []
     for seq in range(len(log) - 1, -1, -1):
@@ -124,6 +187,4 @@ def open_task(log: SessionLog, *, still_there: Collection[int]) -> str:
             case _:
                 pass
     text = "\n\n".join(message.text for message in reversed(said))
-    if len(text) <= MAX_TASK_CHARS:
-        return text
-    return f"{text[: MAX_TASK_CHARS * 3 // 4]}\n[...]\n{text[-MAX_TASK_CHARS // 4 :]}"
+    return _clip(text, min(max_chars, MAX_TASK_CHARS))

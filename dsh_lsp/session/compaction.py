@@ -21,21 +21,24 @@ def head_of(nodes: Sequence[LogEvent], price: Callable[[LogEvent], int], *, reta
         nodes: The surface.
         price: The tokens of a node.
         retain: The tokens at the end that stay, and at least the newest exchange.
-        most: The tokens that a summarizer can read.
+        most: The tokens that a summarizer can read; a part that is larger by itself is taken all the same where
+            there is little else, since nothing behind it could be summarized before it.
     """
     cut, kept = len(nodes), 0
     while cut > 0 and (kept < retain or cut == len(nodes)):
         cut -= 1
         kept += price(nodes[cut])
     balanced = _balanced(nodes)
-    spent = 0
-    fits = 0
+    spent = worth = fits = 0
     for index in range(cut):
         spent += price(nodes[index])
+        if not balanced[index + 1]:
+            continue
+        if spent > most and worth >= most / 2:
+            break
+        worth, fits = spent, index + 1
         if spent > most:
             break
-        if balanced[index + 1]:
-            fits = index + 1
     return 0 if fits == 1 and nodes[0].replaces is not None else fits  # a summary alone gains nothing
 
 

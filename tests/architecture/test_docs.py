@@ -19,7 +19,7 @@ PAGES = sorted(
 LINK = re.compile(r"(?:\]\(|\bsrc(?:set)?=\")(?!https?:|mailto:)([^)\s\"]+)[)\"]")
 MAX_LINES = {"CONTRIBUTING.md": 80, "docs/architecture.md": 150}
 NO_COMMANDS = {"dsh.sublime", "dsh.client", "dsh.nvim"}  # a file, settings, an archive
-NO_POLICIES = {"__init__", "persona", "summary", "toolbox", "tracer"}
+NO_POLICIES = {"__init__", "persona", "shortening", "summary", "toolbox", "tracer"}
 
 
 def name_of(path: Path) -> str:

@@ -357,3 +357,55 @@ async def test_calls_wait_for_their_turn_after_the_provider_took_no_more(server:
         await gates[1].wait_reached()
         gates[1].release()
     await adapter.aclose()
+
+
+async def test_a_call_that_is_cancelled_as_its_turn_comes_leaves_its_place_to_the_next(
+    server: FakeModelServer,
+) -> None:
+    adapter, gate = adapter_for(server.url), Gate()
+    server.script(refusal(500, "{").before(gate), refusal(429), answer("b"))
+    signal = AbortSignal()
+
+    async def first() -> None:
+        await collect(adapter)
+        signal.abort(USER)  # in the very tick in which its place went to who waits
+
+    async def cancelled() -> None:
+        with pytest.raises(Aborted):
+            await collect(adapter, signal)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(first)
+        await gate.wait_reached()
+        assert finish_of(await collect(adapter)).failure is not None  # two were open: from now on one at a time
+        tasks.start_soon(cancelled)
+        await anyio.sleep(0.05)
+        gate.release()
+    with anyio.fail_after(5):
+        assert finish_of(await collect(adapter)).failure is None
+    assert len(server.requests) == 3
+    await adapter.aclose()
+
+
+async def test_a_call_that_is_cancelled_while_it_waits_gives_no_place_away(server: FakeModelServer) -> None:
+    adapter, gate = adapter_for(server.url), Gate()
+    server.script(refusal(500).before(gate), refusal(429), answer("b"))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(collect, adapter)
+        await gate.wait_reached()
+        await collect(adapter)  # two were open: from now on one at a time
+        signal = AbortSignal()
+
+        async def cancelled() -> None:
+            with pytest.raises(Aborted):
+                await collect(adapter, signal)
+
+        tasks.start_soon(cancelled)
+        await anyio.sleep(0.05)
+        signal.abort(USER)
+        tasks.start_soon(collect, adapter)
+        await anyio.sleep(0.1)
+        assert len(server.requests) == 2, "the first call is still open"
+        gate.release()
+    assert len(server.requests) == 3
+    await adapter.aclose()

@@ -125,6 +125,17 @@ async def test_thinking_goes_back_signed_to_its_maker_and_to_nobody_else(server)
     assert [block["type"] for block in unsigned] == ["text"]
 
 
+async def test_what_its_maker_wants_to_see_again_is_kept_whole(server) -> None:
+    by_id = {vector.id: vector for vector in VECTORS}
+    server.script(reply_of(by_id["redacted-thinking"]), reply_of(by_id["signature-in-pieces"]))
+    hidden = finish_of(await collect(server.url, user("hi"))).replay_state
+    signed = finish_of(await collect(server.url, user("hi"))).replay_state
+    assert hidden is not None
+    assert signed is not None
+    assert hidden["blocks"] == [{"redacted": "xyz"}, {}]
+    assert signed["blocks"] == [{"signature": "first second"}, {}]
+
+
 @pytest.mark.parametrize(
     ("status", "kind", "message", "code"),
     [

@@ -17,19 +17,23 @@ from dsh_lsp.llm.meter import price_of, price_of_text
 from dsh_lsp.llm.scripted import Reply, ScriptedAdapter, call, fail, finish_as, hold, say, think
 from dsh_lsp.messages import AssistantMessage, ToolResultBlock, UserMessage
 from dsh_lsp.plugins import compaction, retry
-from dsh_lsp.plugins.compaction import Compactor, Outcome, Settings
+from dsh_lsp.plugins.compaction import Compactor, Outcome
+from dsh_lsp.plugins.shortening import Settings
 from dsh_lsp.plugins.summary import INSTRUCTION
+from dsh_lsp.wire import dumps, encode
 from tests.support.headless_tools import Does, with_plugins
 from tests.support.loop import USER, ends, settled, texts, until
 
 WINDOW = 4_000
+QUICK = retry.Settings(first_seconds=0.001, max_seconds=0.001)
 LIMITS = Settings(summary_tokens=300, prune_above_chars=400, prune_head_chars=200, prune_tail_chars=50)
 OVERFLOW = LlmFailure(message="too long", code="CONTEXT_WINDOW_EXCEEDED", status=400)
 
 
 def tokens_of(request: ModelRequest) -> int:
     """The meter's own estimate of a whole request, anew."""
-    return price_of_text(request.system or "") + sum(map(price_of, request.messages))
+    tools = sum(price_of_text(dumps(encode(tool))) for tool in request.tools)
+    return price_of_text(request.system or "") + tools + sum(map(price_of, request.messages))
 
 
 @dataclass
@@ -53,7 +57,7 @@ class FakeModel:
 @asynccontextmanager
 async def working(model: FakeModel, *, settings: Settings = LIMITS, tool: Does | None = None, **more: Any):
     adapter = ScriptedAdapter(default=model, provider="small", context_window=model.window)
-    plugins = ((retry, None), (compaction, settings))
+    plugins = ((retry, QUICK), (compaction, settings))
     async with with_plugins(
         [], *plugins, adapters=[adapter], provider="small", model="m", tools=[tool or reads(600)], **more
     ) as w:
@@ -96,7 +100,10 @@ async def test_a_session_of_five_hundred_steps_never_exceeds_the_window_and_keep
             await w.h.agent.when_idle()
         assert ends(w.h.log) == ["completed"]
         assert len(model.requests) == 501
-        assert max(map(tokens_of, [*model.requests, *model.summarized])) <= WINDOW
+        assert max(map(tokens_of, model.requests)) <= WINDOW
+        for request in model.summarized:
+            assert tokens_of(request) <= request.prompt_tokens
+            assert request.prompt_tokens + (request.config.max_tokens or 0) <= WINDOW
         for request in model.requests:
             assert any("leave the tests alone" in message.text for message in request.messages)
             assert_whole(request)

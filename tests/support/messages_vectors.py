@@ -18,12 +18,12 @@ def _start(**usage: int) -> bytes:
     return _event("message_start", message={"id": "msg", "role": "assistant", "model": "c-1", "usage": counted})
 
 
-def _block(index: int, content: dict[str, Any], *deltas: dict[str, Any]) -> bytes:
+def _block(index: Any, content: dict[str, Any], *deltas: dict[str, Any]) -> bytes:
     grown = b"".join(_event("content_block_delta", index=index, delta=delta) for delta in deltas)
     return _event("content_block_start", index=index, content_block=content) + grown + _stop_block(index)
 
 
-def _stop_block(index: int) -> bytes:
+def _stop_block(index: Any) -> bytes:
     return _event("content_block_stop", index=index)
 
 
@@ -69,6 +69,20 @@ VECTORS = (
         "redacted-thinking",
         _start() + _block(0, {"type": "redacted_thinking", "data": "xyz"}) + _text(1, HELLO) + _end(),
     ),
+    _hello(
+        "signature-in-pieces",
+        _start()
+        + _block(
+            0,
+            {"type": "thinking", "thinking": "", "signature": ""},
+            {"type": "thinking_delta", "thinking": "why"},
+            {"type": "signature_delta", "signature": "first "},
+            {"type": "signature_delta", "signature": "second"},
+        )
+        + _text(1, HELLO)
+        + _end(),
+        reasoning="why",
+    ),
     _v(
         "call",
         _start() + _text(0, "So.") + _use(1, "f", "", '{"x"', ": 1}") + _end("tool_use"),
@@ -97,11 +111,31 @@ VECTORS = (
         finish="max-tokens",
     ),
     _v("refusal", _start() + _text(0, "no") + _end("refusal"), text="no", finish="refusal"),
+    _v("sensitive", _start() + _text(0, "no") + _end("sensitive"), text="no", finish="refusal"),
+    _v("network-error", _start() + _text(0, "x") + _end("network_error"), text="x", error="SERVER"),
     _v(
         "window-full",
         _start() + _text(0, "x") + _end("model_context_window_exceeded"),
         text="x",
         error="CONTEXT_WINDOW_EXCEEDED",
+    ),
+    _v(
+        "more-than-the-window",
+        _start(input_tokens=150_000, cache_read_input_tokens=60_000) + _text(0, "x") + _end(),
+        text="x",
+        error="CONTEXT_WINDOW_EXCEEDED",
+    ),
+    _v(
+        "a-full-window-and-no-answer",
+        _start(input_tokens=199_000, output_tokens=0) + _end("max_tokens", output=0),
+        error="CONTEXT_WINDOW_EXCEEDED",
+    ),
+    _hello(
+        "no-count-at-the-end",
+        _start()
+        + _text(0, HELLO)
+        + _event("message_delta", delta={"stop_reason": "end_turn"}, usage={"input_tokens": 0, "output_tokens": 2})
+        + _event("message_stop"),
     ),
     _hello(
         "no-message-stop",
@@ -114,6 +148,14 @@ VECTORS = (
     _v("cut", _start() + _text(0, HELLO), cut=True, text=HELLO, error="TRANSPORT"),
     _hello("cut-after-the-end", SAID, cut=True),
     _v("nothing", b"", error="EMPTY_RESPONSE"),
+    _v("web-page", b"<html>log in</html>", content_type="text/html", error="MALFORMED_RESPONSE"),
+    _v("other-json", b'{"object": "chat.completion"}', content_type="application/json", error="MALFORMED_RESPONSE"),
+    _v(
+        "index-that-is-none",
+        _start() + _block(["a"], {"type": "text", "text": ""}, {"type": "text_delta", "text": HELLO}) + _end(),
+        text=HELLO,
+        finish="stop",
+    ),
     _v("no-blocks", _start() + _end(), error="EMPTY_RESPONSE"),
     _v(
         "overloaded-later",

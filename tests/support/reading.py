@@ -53,6 +53,8 @@ def assert_reads(vector: Vector, chunks: list[Chunk]) -> None:
         assert tuple((call.name, arguments_of(call)) for call in calls) == vector.calls
         assert len({call.id for call in calls}) == len(calls)
         assert all(call.id for call in calls)
+        written = vector.id.startswith("50") and vector.id != "50-own-form-wins"
+        assert all((call.origin == "text") == written for call in calls), "approval must know where a call came from"
     if vector.usage is not None:
         assert assembler.usage is not None
         assert (assembler.usage.input_tokens, assembler.usage.output_tokens) == vector.usage

@@ -54,7 +54,7 @@ def _events(*payloads: bytes, end: bytes = b"\n", field: bytes = b"data: ", done
 
 
 def _call(
-    name: str | None = None, arguments: Any = None, *, index: int | None = 0, call_id: str | None = "a"
+    name: str | None = None, arguments: Any = None, *, index: Any = 0, call_id: str | None = "a"
 ) -> dict[str, Any]:
     entry: dict[str, Any] = {"index": index, "id": call_id}
     function = {"name": name, "arguments": arguments}
@@ -62,8 +62,12 @@ def _call(
     return {**entry, "function": {key: value for key, value in function.items() if value is not None}}
 
 
+def _called_delta(*entries: dict[str, Any]) -> dict[str, Any]:
+    return {"tool_calls": list(entries)}
+
+
 def _called(*entries: dict[str, Any]) -> bytes:
-    return _chunk({"tool_calls": list(entries)})
+    return _chunk(_called_delta(*entries))
 
 
 def _bytewise(data: bytes) -> tuple[bytes, ...]:
@@ -211,7 +215,20 @@ EVENTS = (
         ),
         error="SERVER",
     ),
-    _v("22-not-json", _events(A, b"{oops", STOP), text="He", error="MALFORMED_RESPONSE"),
+    _v("22-not-json", _events(A, b"{oops", B, STOP), text="He", error="STREAM_CLOSED"),
+    _hello("22-not-json-after-the-end", _events(A, B, STOP, b"{oops", b"more", _chunk({"content": "no"}))),
+    _v("22-finish-error", _events(A, _chunk({}, "error")), text="He", error="SERVER"),
+    _v("22-network-error", _events(A, _chunk({}, "network_error")), text="He", error="SERVER"),
+    _v("22-window-full", _events(_chunk({}, "model_context_window_exceeded")), error="CONTEXT_WINDOW_EXCEEDED"),
+    _v(
+        "22-web-page",
+        b"<!DOCTYPE html>\n<p>\nlog in\n</p>",
+        content_type="text/html",
+        error="MALFORMED_RESPONSE",
+    ),
+    _v("22-words", b"OK", content_type="text/plain", error="MALFORMED_RESPONSE"),
+    _v("22-other-json", b'{"status": "ok"}', content_type="application/json", error="MALFORMED_RESPONSE"),
+    _v("22-other-events", b'data: {"hello": "there"}\n\n', error="MALFORMED_RESPONSE"),
     _hello("22-error-null", _events(_chunk({"content": HELLO}, None, error=None), STOP)),
     _hello(
         "23-usage-last",
@@ -244,6 +261,20 @@ EVENTS = (
             B,
             STOP,
         ),
+    ),
+    _v(
+        "25-function-call-beside-tool-calls",
+        _events(
+            _chunk({**_called_delta(_call("f", '{"x":1}')), "function_call": {"name": "g", "arguments": "{}"}}), STOP
+        ),
+        calls=(("f", {"x": 1}),),
+        finish="tool-calls",
+    ),
+    _v(
+        "25-function-call-alone",
+        _events(_chunk({"function_call": {"name": "f", "arguments": '{"x":1}'}}), _chunk({}, "function_call")),
+        calls=(("f", {"x": 1}),),
+        finish="tool-calls",
     ),
     _hello(
         "26-role-in-each",
@@ -315,6 +346,8 @@ EVENTS = (
         finish="max-tokens",
     ),
     _v("34-filter", _events(A, _chunk({}, "content_filter")), text="He", finish="refusal"),
+    _v("34-refused", _events(A, _chunk({}, "refusal")), text="He", finish="refusal"),
+    _v("34-sensitive", _events(A, _chunk({}, "sensitive")), text="He", finish="refusal"),
     _v("34-refusal-field", _events(_chunk({"refusal": "no"}), STOP), text="no", finish="refusal"),
     _v("34-no-resource", _events(A, _chunk({}, "insufficient_system_resource")), text="He", error="SERVER"),
 )
@@ -330,7 +363,23 @@ TAGS = (
     _tags("30-tags-after-space", f"\n<think>why</think>{HELLO}", text=HELLO, reasoning="why"),
     _tags("30-less-than", "a <", " b <think> c", text="a < b <think> c"),
     _tags("30-begins-like-a-tag", "<th", "ere>", text="<there>"),
-    _tags("30-close-tag-only", "why\n</th", "ink>\n", HELLO, text=HELLO, reasoning="why"),
+    _tags("30-close-tag-only", "why\n</th", "ink>\n", HELLO, text=HELLO, reasoning="why\n"),
+    _tags("30-close-tag-first", "</thi", f"nk>\n\n{HELLO}", text=HELLO),
+    _tags("30-close-tag-after-a-word", "why</think", f">{HELLO}", text=HELLO, reasoning="why"),
+    _tags("30-close-tag-before-a-line", "why. </think>", f"\n\n{HELLO}", text=HELLO, reasoning="why. "),
+    _tags("30-close-tag-quoted", "write `</think>` last", text="write `</think>` last"),
+    _tags(
+        "30-tags-that-are-told-of",
+        "Models write\n<think>\nso\n</th",
+        "ink>\nand then",
+        text="Models write\n<think>\nso\n</think>\nand then",
+    ),
+    _tags(
+        "30-close-tag-in-a-fence",
+        "Like so:\n``",
+        "`\nwhy\n</think>\nwell\n```\n",
+        text="Like so:\n```\nwhy\n</think>\nwell\n```\n",
+    ),
     _tags("30-close-tag-in-words", "use </think> to end", text="use </think> to end"),
     _tags("30-never-closed", "<think>", HELLO, text=HELLO),
     _v(
@@ -369,12 +418,46 @@ CALLS = (
         _called(_call("g", '{"y":2}', index=None, call_id="b")),
         calls=_TWO,
     ),
+    _calls(
+        "35-no-index-new-id-beside-an-open-call",
+        _called(_call("f", '{"x"', index=None)),
+        _called(_call("g", '{"y"', index=None, call_id="b")),
+        _called(_call(None, ":1}", index=None)),
+        _called(_call(None, ":2}", index=None, call_id="b")),
+        calls=_TWO,
+    ),
+    _calls(
+        "35-no-index-new-id-without-a-name-yet",
+        _called(_call("f", "", index=None)),
+        _called(_call(None, '{"y":2}', index=None, call_id="b")),
+        _called(_call("g", "", index=None, call_id="b")),
+        _called(_call(None, '{"x":1}', index=None)),
+        calls=_TWO,
+    ),
+    _calls(
+        "36-one-index-two-ids-one-name-no-arguments",
+        _called(_call("f", "")),
+        _called(_call("f", "", call_id="b")),
+        calls=(("f", {}), ("f", {})),
+    ),
     _calls("36-one-index-two-ids", _called(_call("f", '{"x":1}'), _call("g", '{"y":2}', call_id="b")), calls=_TWO),
     _calls(
         "37-one-index-no-ids",
         _called(_call("f", '{"x":1}', call_id=None)),
         _called(_call("g", '{"y":2}', call_id=None)),
         calls=_TWO,
+    ),
+    _calls(
+        "37-one-index-same-name",
+        _called(_call("f", '{"x":1}', call_id=None)),
+        _called(_call("f", '{"x":2}', call_id=None)),
+        calls=(("f", {"x": 1}), ("f", {"x": 2})),
+    ),
+    _calls(
+        "37-name-again-with-a-space",
+        _called(_call("f", '{"x":1}', call_id=None)),
+        _called(_call("f", " ", call_id=None)),
+        calls=_ONE,
     ),
     _calls(
         "38-pasted-objects",
@@ -403,6 +486,18 @@ CALLS = (
         _called(_call("isting_file", '{"x":1}', call_id=None)),
         calls=(("edit_existing_file", {"x": 1}),),
     ),
+    _calls(
+        "41-another-name-that-continues-no-tool",
+        _called(_call("f", "")),
+        _called(_call("oo", '{"x":1}', call_id=None)),
+        calls=_ONE,
+    ),
+    _calls(
+        "41-end-of-the-name-again",
+        _called(_call("read_file", "")),
+        _called(_call("file", '{"path":"a"}', call_id=None)),
+        calls=(("read_file", {"path": "a"}),),
+    ),
     _calls("42-late-name", _called(_call(None, '{"x":')), _called(_call("f", "1}", call_id=None)), calls=_ONE),
     _calls("42-no-name", _called(_call(None, '{"x":1}')), calls=(("", {"x": 1}),)),
     _calls("43-arguments-as-object", _called(_call("f", {"x": 1})), calls=_ONE),
@@ -418,6 +513,12 @@ CALLS = (
         _called(_call(None, '{"x":1}', call_id=None)),
         calls=_ONE,
     ),
+    _calls(
+        "44-placeholder-arguments-and-the-name-again",
+        _called(_call("f", "{}", call_id=None)),
+        _called(_call("f", '{"x":1}', call_id=None)),
+        calls=_ONE,
+    ),
     _calls("45-encoded-twice", _called(_call("f", json.dumps('{"x":1}'))), calls=_ONE),
     _calls("45-array", _called(_call("f", "[1]")), calls=(("f", None),)),
     _calls(
@@ -427,6 +528,34 @@ CALLS = (
         _called(_call(None, '{"x":1}', call_id=None)),
         _called(_call(None, '{"x":1}', call_id=None)),
         calls=_ONE,
+    ),
+    _calls(
+        "46-one-character-then-all",
+        _called(_call("f", "{")),
+        _called(_call(None, '{"x":1}', call_id=None)),
+        calls=(("f", None),),
+    ),
+    _calls(
+        "46-cumulative-with-a-name-and-no-id",
+        _called(_call("f", '{"x":1}', call_id=None)),
+        _called(_call("f", '{"x":1}', call_id=None)),
+        calls=_ONE,
+    ),
+    _calls(
+        "47-interleaved-indexes-as-text",
+        _called(_call("f", '{"x"', index="0")),
+        _called(_call("g", '{"y"', index="1", call_id="b")),
+        _called(_call(None, ":1}", index="0", call_id=None)),
+        _called(_call(None, ":2}", index="1", call_id=None)),
+        calls=_TWO,
+    ),
+    _calls(
+        "47-interleaved-indexes-with-a-point",
+        _called(_call("f", '{"x"', index=0.0)),
+        _called(_call("g", '{"y"', index=1.0, call_id="b")),
+        _called(_call(None, ":1}", index=0.0, call_id=None)),
+        _called(_call(None, ":2}", index=1.0, call_id=None)),
+        calls=_TWO,
     ),
     _calls(
         "47-interleaved",

@@ -210,3 +210,14 @@ def test_ids_and_names_are_those_that_a_server_takes_and_stay_the_same() -> None
     request = ModelRequest(config=CONFIG, messages=history, session_id="s", signal=AbortSignal())
     asked, answered = encode_request(request, short, histories=Histories(), effort=None)["messages"]
     assert answered["tool_call_id"] == asked["tool_calls"][0]["id"]
+
+
+def test_what_a_user_says_in_several_messages_is_sent_as_one() -> None:
+    call = ToolCallBlock(id="c", name="f", arguments="{}")
+    body = body_of(user("one"), user("two"), assistant(call), result("c", "r"), user("three"), user("four"))
+    assert [(message["role"], message["content"]) for message in body["messages"]] == [
+        ("user", "one\n\ntwo"),
+        ("assistant", ""),
+        ("tool", "r"),
+        ("user", "three\n\nfour"),
+    ]

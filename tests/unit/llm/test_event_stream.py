@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from itertools import pairwise
 
 import pytest
@@ -54,3 +55,10 @@ async def test_frames_that_a_packet_completes_come_together() -> None:
     parts = [b"data: 1\n\ndata: 2\n\nda", b"ta: 3\n\n: ping\n\n", b": ping\n\n", b"data: 4"]
     batches = [[frame.data for frame in batch] async for batch in read_batches(packets(*parts))]
     assert batches == [["1", "2"], ["3"], ["4"]]
+
+
+@pytest.mark.parametrize(("mebibytes", "fits"), [(63, True), (65, False)])
+async def test_an_answer_is_read_up_to_its_largest_size(mebibytes: int, fits: bool) -> None:
+    comment = b":" + b"x" * (2**20 - 2) + b"\n"
+    with nullcontext() if fits else pytest.raises(StreamTooLargeError):
+        assert [batch async for batch in read_batches(packets(*[comment] * mebibytes))] == []

@@ -6,15 +6,14 @@ from typing import Any
 import pytest
 
 from dsh_lsp.errors import LlmFailure
+from dsh_lsp.llm.error_reports import ErrorReport, report_in_stream, report_of_body
 from dsh_lsp.llm.failures import (
     MAX_MESSAGE_CHARS,
-    ErrorReport,
     Faults,
     Rule,
     classify,
     failure_from,
-    report_in_stream,
-    report_of_body,
+    request_id,
     retry_after_ms,
     should_retry,
     without_key,
@@ -47,6 +46,64 @@ from dsh_lsp.llm.failures import (
         (500, "<html>", "SERVER"),
         (529, "", "SERVER"),
         (404, {"error": {"message": "no such model"}}, "HTTP_404"),
+        (
+            429,
+            {
+                "error": {
+                    "message": "Rate limit reached for gpt-x in organization org on requests per min (RPM): Limit 3, "
+                    "Used 3. Please try again in 20s. Visit https://platform.openai.com/account/billing to add more.",
+                    "type": "requests",
+                    "code": "rate_limit_exceeded",
+                }
+            },
+            "RATE_LIMIT",
+        ),
+        (
+            429,
+            {
+                "error": {
+                    "code": 429,
+                    "message": "You exceeded your current quota, please check your plan and billing details. "
+                    "Please retry in 20.5s.",
+                    "status": "RESOURCE_EXHAUSTED",
+                }
+            },
+            "RATE_LIMIT",
+        ),
+        (
+            429,
+            {
+                "error": {
+                    "code": 429,
+                    "message": "You exceeded your current quota, please check your plan and billing details.",
+                    "status": "RESOURCE_EXHAUSTED",
+                    "details": [{"violations": [{"quotaId": "GenerateRequestsPerMinutePerProjectPerModel"}]}],
+                }
+            },
+            "RATE_LIMIT",
+        ),
+        (
+            429,
+            {
+                "error": {
+                    "message": "You exceeded your current quota. Please retry in 20s.",
+                    "details": [{"violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel"}]}],
+                }
+            },
+            "QUOTA",
+        ),
+        (
+            429,
+            {"error": {"code": "insufficient_quota", "message": "You exceeded your quota, try again in 20s"}},
+            "QUOTA",
+        ),
+        (429, {"error": {"message": "Add a card under billing to go on"}}, "QUOTA"),
+        (400, {"error": True, "message": "no such tool"}, "INVALID_REQUEST"),
+        (
+            400,
+            {"error": {"code": 400, "message": "Provider returned error", "metadata": {"raw": "prompt is too long"}}},
+            "CONTEXT_WINDOW_EXCEEDED",
+        ),
     ],
 )
 def test_a_refusal_is_sorted_by_wording_and_status(status: int, body: Any, code: str) -> None:
@@ -103,7 +160,7 @@ OVERFLOWS: list[tuple[int | None, Any, int | None]] = [
         None,
     ),
     (400, {"error": {"message": "This endpoint's maximum context length is 32768 tokens."}}, 32_768),
-    (400, {"error": {"message": "input exceeds the maximum allowed input length of 9000"}}, None),
+    (400, {"error": {"message": "input exceeds the maximum allowed input length of 9000"}}, 9_000),
     (400, {"error": {"message": "Please reduce the length of the messages or completion."}}, None),
     (400, {"error": "This model's maximum prompt length is 131072 but the request contains 140000"}, 131_072),
     (400, {"error": {"message": "the prompt is longer than the model's context length"}}, None),
@@ -111,13 +168,52 @@ OVERFLOWS: list[tuple[int | None, Any, int | None]] = [
     (
         400,
         [{"error": {"message": "The input token count (9) exceeds the maximum number of tokens allowed (8)"}}],
-        None,
+        8,
     ),
     (400, {"message": "Input is too long for requested model."}, None),
     (400, {"error": {"message": "invalid params, context window exceeds limit (2013)"}}, None),
-    (400, {"error": {"message": "Your request exceeded model token limit : 8192"}}, None),
+    (400, {"error": {"message": "Your request exceeded model token limit : 8192"}}, 8_192),
     (400, {"error": {"message": "Range of input length should be [1, 98304]"}}, 98_304),
-    (400, {"error": {"message": "prompt token count of 9000 exceeds the limit of 8192"}}, None),
+    (
+        400,
+        {
+            "error": {
+                "type": "invalid_request_error",
+                "message": "input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000, decrease "
+                "input length or `max_tokens` and try again",
+            }
+        },
+        200_000,
+    ),
+    (
+        400,
+        {"error": {"message": "The decoder prompt (length 5000) is longer than the maximum model length of 4096."}},
+        4_096,
+    ),
+    (
+        400,
+        {
+            "error": "Trying to keep the first 9000 tokens when context the overflows. However, the model is loaded "
+            "with context length of only 4096 tokens, which is not enough."
+        },
+        4_096,
+    ),
+    (400, {"error": {"message": "prompt token count exceeds the limit of 64000", "code": "x"}}, 64_000),
+    (
+        400,
+        {
+            "error": {
+                "message": "Provider returned error",
+                "code": 400,
+                "metadata": {
+                    "provider_name": "Fast",
+                    "raw": '{"error": {"message": "maximum context length is 32768 tokens"}}',
+                },
+            }
+        },
+        32_768,
+    ),
+    (400, {"error": {"message": "prompt token count of 9000 exceeds the limit of 8192"}}, 8_192),
 ]
 
 
@@ -126,6 +222,37 @@ def test_too_long_a_conversation_is_told_from_other_bad_requests(status: int, bo
     failure = failure_from(report_of_body(status, body), host="h")
     assert failure.code == "CONTEXT_WINDOW_EXCEEDED"
     assert failure.context_window == limit
+
+
+@pytest.mark.parametrize(
+    ("words", "prompt"),
+    [
+        ("maximum context length is 9 tokens. However, you requested 14 tokens (8 in the messages, 6 in the", 8),
+        ("maximum context length is 8,192 tokens. However, your request has 9,000 input tokens", 9_000),
+        ("maximum context length is 9 tokens. However, your messages resulted in 12 tokens", 12),
+        ("maximum context length is 9. However, you requested about 15 tokens (7 of text input, 2 of tool input", 9),
+        ("prompt is too long: 210000 tokens > 200000 maximum", 210_000),
+        ("input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000", 188_240),
+        ("Prompt contains 9000 tokens, too large for model with 8192 maximum context length", 9_000),
+        ("maximum prompt length is 131072 but the request contains 140000 tokens", 140_000),
+        ("The input token count (1100) exceeds the maximum number of tokens allowed (1000)", 1_100),
+        ("prompt token count of 9000 exceeds the limit of 8192", 9_000),
+        ("maximum context length is 9 tokens. However, you requested 14 tokens", None),
+        ("context_length_exceeded: max_tokens 512 > 128 for this tier", None),
+    ],
+)
+def test_a_refusal_says_how_long_the_prompt_was(words: str, prompt: int | None) -> None:
+    failure = failure_from(report_of_body(400, {"error": {"message": words}}), host="h")
+    assert failure.code == "CONTEXT_WINDOW_EXCEEDED"
+    assert failure.prompt_tokens == prompt
+    if "tier" in words:
+        assert failure.context_window is None, "that is the limit of something else"
+
+
+def test_a_refusal_may_count_in_fields_of_its_own() -> None:
+    body = {"error": {"type": "exceed_context_size_error", "n_prompt_tokens": 5_000, "n_ctx": 4_096}}
+    failure = failure_from(report_of_body(400, body), host="h")
+    assert (failure.prompt_tokens, failure.context_window) == (5_000, 4_096)
 
 
 @pytest.mark.parametrize(
@@ -166,12 +293,39 @@ def test_only_a_clear_word_of_the_provider_counts_as_its_advice() -> None:
         ("", {"error": {"type": "invalid_request_error"}}, "INVALID_REQUEST"),
         ("error", {"message": "too many requests"}, "RATE_LIMIT"),
         ("", {"choices": [], "error": "what"}, "UNKNOWN"),
+        ("error", {"type": "error", "error": {"type": "api_error", "message": "Oops"}}, "SERVER"),
+        ("error", {"type": "error", "error": {"type": "overloaded_error", "message": "Try later"}}, "SERVER"),
+        ("error", {"type": "error", "error": {"type": "timeout_error", "message": "Took too long"}}, "TIMEOUT"),
+        ("error", {"type": "error", "error": {"type": "permission_error", "message": "Not you"}}, "AUTH"),
+        ("error", {"type": "error", "error": {"type": "billing_error", "message": "Pay"}}, "QUOTA"),
+        ("", {"error": {"code": "timeout", "message": "The upstream is slow"}}, "TIMEOUT"),
+        ("", {"error": True, "message": "Overloaded"}, "SERVER"),
     ],
 )
 def test_an_error_inside_a_stream_is_sorted_like_a_refusal(name: str, data: dict[str, Any], code: str) -> None:
     report = report_in_stream(name, data)
     assert report is not None
     assert classify(report) == code
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({"error": {"code": 429, "message": "slow"}}, "h sent an error (429): slow"),
+        ({"error": True, "message": "no"}, "h sent an error: no"),
+        ({"error": "Bad", "message": "no"}, "h sent an error: Bad: no"),
+    ],
+)
+def test_an_error_inside_a_stream_is_told_as_such(data: dict[str, Any], words: str) -> None:
+    report = report_in_stream("", data)
+    assert report is not None
+    assert failure_from(report, host="h").message.startswith(words)
+
+
+def test_a_missing_permission_is_told_with_what_to_check() -> None:
+    report = report_in_stream("error", {"error": {"type": "permission_error", "message": "Not you"}})
+    assert report is not None
+    assert "check the API key" in failure_from(report, host="h").message
 
 
 @pytest.mark.parametrize("data", [{}, {"error": None}, {"error": {}}, {"choices": [{"error": None}]}, {"choices": 3}])
@@ -192,6 +346,10 @@ NOW = datetime(2026, 11, 29, 20, 0, 0, tzinfo=UTC)
         ({"retry-after": "Sun, 29 Nov 2026 20:00:07 GMT", "date": "Sun, 29 Nov 2026 20:00:05 GMT"}, 2000),
         ({"retry-after": "Sun, 29 Nov 2026 19:00:00 GMT"}, None),
         ({"retry-after": "0"}, None),
+        ({"retry-after": "Sun, 29 Nov 99999999999999 20:00:07 GMT"}, None),
+        ({"retry-after": "Sun, 29 Nov 2026 20:00:07 GMT", "date": "yesterday"}, 7000),
+        ({"retry-after": "Sun, 29 Nov 2026 20:00:07 GMT", "date": "Sun, 29 Nov 99999999999 20:00:05 GMT"}, 7000),
+        ({"retry-after": "9" * 400}, None),
         ({"retry-after": "nan"}, None),
         ({"retry-after": "soon"}, None),
         ({}, None),
@@ -199,6 +357,34 @@ NOW = datetime(2026, 11, 29, 20, 0, 0, tzinfo=UTC)
 )
 def test_the_wish_to_wait_is_read(headers: dict[str, str], wait_ms: int | None) -> None:
     assert retry_after_ms(headers, now=NOW) == wait_ms
+
+
+@pytest.mark.parametrize(
+    ("message", "wait_ms"),
+    [
+        ("Please try again in 20s. Visit", 20_000),
+        ("Please retry in 20.5s.", 20_500),
+        ("try again in 6m0s", 360_000),
+        ("try again in 1h2m3s", 3_723_000),
+        ("try again in 340ms", 340),
+        ("please try again", None),
+        ("try again in a while", None),
+    ],
+)
+def test_a_wait_that_stands_in_the_words_is_read(message: str, wait_ms: int | None) -> None:
+    failure = failure_from(report_of_body(429, {"error": {"message": message}}), host="h")
+    assert failure.provider_retry_after_ms == wait_ms
+
+
+def test_a_wait_that_stands_in_the_details_is_read() -> None:
+    details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "7s"}]
+    report = report_of_body(429, {"error": {"message": "Please retry later.", "details": details}})
+    assert failure_from(report, host="h").provider_retry_after_ms == 7_000
+
+
+@pytest.mark.parametrize("name", ["x-request-id", "request-id", "x-deepseek-request-id"])
+def test_the_providers_name_for_a_request_is_found(name: str) -> None:
+    assert request_id({name: "r"}) == "r"
 
 
 def test_the_key_is_removed_before_the_text_is_cut() -> None:

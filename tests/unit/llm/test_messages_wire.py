@@ -99,3 +99,30 @@ def test_a_budget_leaves_room_for_the_answer() -> None:
     body = body_of(prompt, thinking="budget", reasoning_effort="max", max_tokens=8_000)
     assert body["thinking"]["budget_tokens"] == 4_000
     assert "thinking" not in body_of(prompt, thinking="budget", reasoning_effort="low", max_tokens=1_500)
+
+
+def thought(replay: dict[str, Any], *blocks: ReasoningBlock | TextBlock) -> AssistantMessage:
+    source = ModelSource(provider="anthropic", model="m", replay_state={"host": "h", **replay})
+    return AssistantMessage(id="a", content=blocks, source=source)
+
+
+def test_thinking_that_is_hidden_goes_back_as_it_came() -> None:
+    message = thought({"blocks": [{"redacted": "xyz"}, {}]}, ReasoningBlock(text=""), TextBlock(text="so"))
+    (sent,) = (message for message in body_of(message)["messages"] if message["role"] == "assistant")
+    assert sent["content"][0] == {"type": "redacted_thinking", "data": "xyz"}
+
+
+def test_a_result_says_whether_it_is_an_error() -> None:
+    call = ToolCallBlock(id="t", name="f", arguments="{}")
+    asked = AssistantMessage(id="a", content=(call,), source=ModelSource(provider="p", model="m"))
+    for text, is_error in (("a", True), ("b", False)):
+        (block,) = body_of(asked, result("t", text))["messages"][-1]["content"]
+        assert block.get("is_error", False) is is_error
+
+
+def test_the_prefix_up_to_the_last_message_is_marked_for_the_cache() -> None:
+    user = UserMessage(id="u", content=(TextBlock(text="a"),), source=UserSource())
+    said = AssistantMessage(id="a", content=(TextBlock(text="b"),), source=ModelSource(provider="p", model="m"))
+    messages = body_of(user, said, user)["messages"]
+    marked = [block.get("cache_control") for message in messages for block in message["content"]]
+    assert marked == [None, None, {"type": "ephemeral"}]

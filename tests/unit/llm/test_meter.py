@@ -7,7 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dsh_lsp.errors import LlmFailure
 from dsh_lsp.events import (
+    AssistantAttempt,
     AssistantMessageLogged,
     EventData,
     RequestHeader,
@@ -51,6 +53,11 @@ def header(system: str, model: str = "m") -> RequestHeaderLogged:
     return RequestHeaderLogged(header=RequestHeader(config=config, system=system), reason="change")
 
 
+def refused(tokens: int) -> AssistantAttempt:
+    failure = LlmFailure(message="too long", code="CONTEXT_WINDOW_EXCEEDED", prompt_tokens=tokens)
+    return AssistantAttempt(turn=1, step=1, attempt=1, failure=failure)
+
+
 def used(tokens: int, **more: int) -> TokenUsage:
     return TokenUsage(input_tokens=tokens, output_tokens=0, **more)
 
@@ -90,6 +97,36 @@ def test_a_count_far_below_the_estimate_is_not_believed() -> None:
     assert TokenMeter(log).tokens > 1_000
 
 
+def test_a_refusal_that_counts_the_prompt_counts_like_an_answer() -> None:
+    log = new_log(header("s"), user("x" * 400))
+    meter = TokenMeter(log)
+    log.append(refused(180))
+    assert meter.tokens == TokenMeter(log).tokens == 180
+    log.append(user("z" * 40))
+    assert meter.tokens == TokenMeter(log).tokens == 180 + price_of(user("z" * 40))
+
+
+def test_what_the_estimates_are_too_low_by_is_taken_into_account() -> None:
+    log = new_log(user("x" * 392))
+    meter, asked = TokenMeter(log), (user("y" * 400), user("z" * 40))
+    plain, estimate = meter.room(1_000, output=200), meter.tokens
+    assert meter.count(asked) == sum(map(price_of, asked))
+    log.append(refused(2 * estimate))
+    assert meter.count(asked) == 2 * sum(map(price_of, asked))
+    assert meter.room(1_000, output=200) == plain // 2
+    log.append(refused(100 * estimate))
+    assert meter.count(asked) == 3 * sum(map(price_of, asked)), "such a count is of something else"
+    log.append(refused(estimate * 2 // 3))
+    assert meter.count(asked) == sum(map(price_of, asked)), "to be on the safe side"
+
+
+def test_a_count_of_nothing_is_none() -> None:
+    log = new_log(user("x" * 400), said("y", used(0)))
+    meter = TokenMeter(log)
+    assert meter.estimated
+    assert not meter.doubtful
+
+
 def test_another_header_ends_the_count() -> None:
     log = new_log(header("s"), user("x" * 40))
     meter = TokenMeter(log)
@@ -104,7 +141,8 @@ def test_another_header_ends_the_count() -> None:
 EVENTS = st.lists(
     st.one_of(
         st.builds(user, st.text(max_size=50)),
-        st.builds(said, st.text(max_size=50), st.none() | st.builds(used, st.integers(0, 90))),
+        st.builds(said, st.text(max_size=50), st.none() | st.builds(used, st.integers(1, 90))),
+        st.builds(refused, st.integers(1, 90)),
         st.builds(header, st.sampled_from(["", "s" * 30]), st.sampled_from(["m", "n"])),
         st.just("replace"),
     ),
@@ -131,6 +169,8 @@ def test_a_meter_that_followed_is_one_that_was_begun_now_but_for_counts_before_a
             last_header = event.header
         elif isinstance(event, AssistantMessageLogged):
             counted_after_replacement |= event.usage is not None
+        elif isinstance(event, AssistantAttempt):
+            counted_after_replacement = True
     fresh = TokenMeter(log)
     assert fresh.envelope == followed.envelope
     if counted_after_replacement or followed.estimated:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsh_lsp.llm.open_calls import resolve_name, split_arguments
+from dsh_lsp.llm.open_calls import OpenCalls, resolve_name, split_arguments
+from dsh_lsp.messages import BlockEnd, ToolCallBlock
 
 DEEP = "[" * 100_000
 
@@ -41,6 +42,26 @@ def test_good_arguments_keep_every_byte(value: dict[str, object]) -> None:
     text = json.dumps(value, indent=1)
     assert json.loads(split_arguments(text)[0]) == value
     assert len(split_arguments(text)) == 1
+
+
+@pytest.mark.parametrize(
+    ("pieces", "name"),
+    [
+        (("x_read", "read"), "x_read"),
+        (("x_read", "x_read"), "x_read"),
+        (("x_", "read"), "x_read"),
+        (("x_read", "", "er"), "x_reader"),
+        (("x_read", "other"), "x_read"),
+    ],
+)
+def test_a_name_in_pieces_grows_and_one_that_is_repeated_does_not(pieces: tuple[str, ...], name: str) -> None:
+    known = frozenset({"x_read", "x_readread", "x_reader", "x_readx_read"})
+    calls = OpenCalls(known=known, new_id=lambda: "id", new_index=lambda: 0)
+    for piece in pieces:
+        list(calls.push({"index": 0, "id": "a", "function": {"name": piece}}))
+    (end,) = (chunk for chunk in calls.close() if isinstance(chunk, BlockEnd))
+    assert isinstance(end.block, ToolCallBlock)
+    assert end.block.name == name
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,27 @@
+"""Finish words: how servers say why an answer ended, where that is neither a good end nor a call.
+
+Rules: one table for all, since gateways pass on the words of others; a word that is not here says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dsh_lsp.errors import LlmFailure
+
+CUT = frozenset({"length", "max_tokens"})
+REFUSED = frozenset({"content_filter", "refusal", "sensitive"})
+FAILED: Mapping[str, str] = {
+    # overload at DeepSeek: https://github.com/can1357/oh-my-pi/issues/8563
+    "insufficient_system_resource": "SERVER",
+    "network_error": "SERVER",
+    "error": "SERVER",  # and no word on what it was
+    "model_context_window_exceeded": "CONTEXT_WINDOW_EXCEEDED",
+}
+
+
+def failure_in(word: str) -> LlmFailure | None:
+    """The failure that a word tells of, if it does."""
+    if word not in FAILED:
+        return None
+    return LlmFailure(message=f"the provider ended the answer: {word}", code=FAILED[word])
