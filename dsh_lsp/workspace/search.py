@@ -12,7 +12,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import shutil
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -27,11 +26,13 @@ from anyio.abc import Process
 
 from dsh_lsp.errors import ToolError
 from dsh_lsp.wire import JsonObject
+from dsh_lsp.workspace.git import plain_environment
+from dsh_lsp.workspace.git import program as find_program
 from dsh_lsp.workspace.grep import compiled
 from dsh_lsp.workspace.ignore import translate
 from dsh_lsp.workspace.paths import is_inside, shown
 from dsh_lsp.workspace.port import Found, Match, OpenDocument, Query
-from dsh_lsp.workspace.walk import ignored, list_folder, plain_environment
+from dsh_lsp.workspace.walk import ignored, list_folder
 
 TIMEOUT_S: Final = 20.0
 END_S: Final = 0.1  # a program that has printed all has ended by then
@@ -47,7 +48,7 @@ Line = tuple[str, int, str, int]  # path below the folder, number, text, where t
 def ripgrep() -> str | None:
     """Where ripgrep is: on PATH, or installed beside this interpreter."""
     beside = Path(sys.executable).with_name("rg.exe" if sys.platform == "win32" else "rg")
-    return shutil.which("rg") or (str(beside) if beside.is_file() else None)
+    return find_program("rg") or (str(beside) if beside.is_file() else None)
 
 
 async def search(

@@ -89,19 +89,6 @@ def test_the_listing_is_the_same_with_and_without_a_repository(tmp_path: Path) -
     assert [entry.path for entry in list_folder(root, root / "d", limit=9).entries] == ["d/c.py"]
 
 
-def test_a_repository_runs_nothing_of_its_own_when_it_is_listed(tmp_path: Path) -> None:
-    root = tmp_path / "w"
-    write(root, {"a.py": ""})
-    subprocess.run(["git", "init", "-q", str(root)], check=True)
-    hook = tmp_path / "hook"
-    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
-    hook.chmod(0o755)
-    subprocess.run(["git", "-C", str(root), "config", "core.fsmonitor", str(hook)], check=True)
-    assert [entry.path for entry in list_folder(root, root, limit=9).entries] == ["a.py"]
-    ignored(root, ["a.py"])
-    assert not (tmp_path / "ran").exists()
-
-
 def test_links_are_listed_and_not_followed(tmp_path: Path) -> None:
     write(tmp_path, {"w/a.py": "", "out/secret.py": ""})
     (tmp_path / "w" / "link").symlink_to(tmp_path / "out")
