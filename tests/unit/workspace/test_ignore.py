@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,10 @@ PATTERNS = [
         "[ab]",
         "[!a]",
         "b/**/c.py",
+        "*.*",
+        "*l*d*",
+        "**/a/**/*.p*",
+        "a*/*b*/?",
     ),
     *("#x", "\\#x", "\\!x", "x\\ y", "d.* ", "/**/b", "a/", "é"),
 ]
@@ -101,3 +106,16 @@ def test_any_text_is_a_list_of_patterns(text: str) -> None:
     for pattern in read_patterns(text):
         pattern.matches("a/b.c")
     translate(text)
+
+
+@pytest.mark.parametrize("line", ["*a" * 40 + "b", "**/" * 60 + "*a*a*a*b", "[" * 5_000, "a" * 100_000, "\\"])
+def test_no_line_of_an_ignore_file_takes_for_ever(tmp_path: Path, line: str) -> None:
+    root = tmp_path / "w"
+    write(root, {".gitignore": f"{line}\n*.log\n", "a" * 200: "", "a.log": "", "/".join("abc" * 20): ""})
+    say = (
+        "import sys; from dsh_lsp.workspace.ignore import walk; print(*walk(__import__('pathlib').Path(sys.argv[1])))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", say, str(root)], capture_output=True, timeout=20, check=True, text=True
+    )
+    assert done.stdout.split() == [".gitignore", "/".join("abc" * 20), "a" * 200]
