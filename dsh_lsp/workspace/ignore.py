@@ -14,6 +14,8 @@ from typing import Final
 
 IGNORE_FILES: Final = (".gitignore", ".ignore")
 MAX_BYTES: Final = 1 << 20
+MAX_PATTERNS: Final = 10_000  # of one file
+MAX_PATTERN: Final = 2_000  # characters
 
 # Nobody means these when asking what is in a project, also where nothing says so.
 NEVER: Final = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".mypy_cache"})
@@ -30,7 +32,7 @@ class Pattern:
 
 def read_patterns(text: str) -> tuple[Pattern, ...]:
     """The patterns of an ignore file, the last first: it decides."""
-    found = (read_pattern(line) for line in text.splitlines())
+    found = (read_pattern(line) for line in text.split("\n")[:MAX_PATTERNS])
     return tuple(reversed([pattern for pattern in found if pattern is not None]))
 
 
@@ -53,43 +55,81 @@ def read_pattern(line: str) -> Pattern | None:
 
 
 def translate(pattern: str) -> str | None:
-    """A pattern as a regular expression on the path below its ignore file; None where it is not understood."""
-    anchored = "/" in pattern
-    pattern = pattern.removeprefix("/")
-    if not pattern:
+    """A pattern as a regular expression on the path below its ignore file; None where it is not understood.
+
+    The expression takes at most as many steps as path and pattern have characters, multiplied: between two stars, the
+    first place that fits is as good as any, so none but that is tried. What says so are atomic groups.
+    """
+    folders = _folders(pattern)
+    if folders is None:
         return None
-    parts = [] if anchored else ["(?:.*/)?"]
-    at = 0
-    while at < len(pattern):
-        character = pattern[at]
-        starts_name = at == 0 or pattern[at - 1] == "/"
-        if starts_name and pattern.startswith("**/", at):
-            parts.append("(?:.*/)?")
-            at += 3
-        elif starts_name and at and pattern[at:] == "**":
-            parts.append(".+")
-            at += 2
-        elif character == "*":
-            while pattern.startswith("*", at):
-                at += 1
-            parts.append("[^/]*")
-        elif character == "?":
-            parts.append("[^/]")
-            at += 1
-        elif character == "[":
-            found = _character_class(pattern, at)
-            if found is None:
-                return None
-            text, at = found
-            parts.append(text)
+    runs: list[list[str]] = [[]]  # of folders and the name, between two `**`
+    for folder in folders:
+        if folder is None:
+            runs.append([])
         else:
-            if character == "\\":
+            runs[-1].append(folder)
+    first, *others = ["/".join(run) for run in runs]
+    if not others:
+        return first
+    head = f"{first}/" if runs[0] else ""
+    middle = "".join(f"(?>{_ANY_FOLDERS}{run}/)" for run in others[:-1] if run)
+    return f"{head}{middle}{_ANY_FOLDERS}{others[-1]}"
+
+
+_ANY_FOLDERS: Final = "(?:[^/]*/)*?"
+
+
+def _folders(pattern: str) -> list[str | None] | None:
+    """The folders of a pattern and its name as expressions, None for any folders; None where it is not understood."""
+    found: list[str | None] = [] if "/" in pattern else [None]
+    pattern = pattern.removeprefix("/")
+    if not pattern or len(pattern) > MAX_PATTERN:
+        return None
+    chunks, at = [""], 0  # of a name, between two stars
+    while at < len(pattern):
+        starts_name = chunks == [""]
+        if starts_name and pattern.startswith("**/", at):
+            found.append(None)
+            at += 3
+            continue
+        if starts_name and at and pattern[at:] == "**":
+            return [*found, ".+"]
+        match pattern[at]:
+            case "*":
+                chunks.append("")
+                at += len(pattern) - at - len(pattern[at:].lstrip("*"))
+            case "/":
+                found.append(_name(chunks))
+                chunks = [""]
                 at += 1
-                if at == len(pattern):
+            case _:
+                token = _token(pattern, at)
+                if token is None:
                     return None
-            parts.append(re.escape(pattern[at]))
-            at += 1
-    return "".join(parts)
+                chunks[-1] += token[0]
+                at = token[1]
+    return [*found, _name(chunks)]
+
+
+def _name(chunks: Sequence[str]) -> str:
+    """The expression of a name, which `/` or the end follows, from what stands between its stars."""
+    if len(chunks) == 1:
+        return chunks[0]
+    return chunks[0] + "".join(f"(?>[^/]*?{chunk})" for chunk in chunks[1:-1]) + f"[^/]*{chunks[-1]}"
+
+
+def _token(pattern: str, at: int) -> tuple[str, int] | None:
+    """The expression of one character that is no star, and where the next one stands."""
+    match pattern[at]:
+        case "?":
+            return "[^/]", at + 1
+        case "[":
+            return _character_class(pattern, at)
+        case "\\":
+            return (re.escape(pattern[at + 1]), at + 2) if at + 1 < len(pattern) else None
+        case character:
+            return re.escape(character), at + 1
 
 
 def _character_class(pattern: str, start: int) -> tuple[str, int] | None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import shutil
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -27,11 +26,13 @@ from anyio.abc import Process
 
 from dsh_lsp.errors import ToolError
 from dsh_lsp.wire import JsonObject
+from dsh_lsp.workspace.git import plain_environment
+from dsh_lsp.workspace.git import program as find_program
+from dsh_lsp.workspace.globs import expanded, fitting
 from dsh_lsp.workspace.grep import compiled
-from dsh_lsp.workspace.ignore import translate
 from dsh_lsp.workspace.paths import is_inside, shown
 from dsh_lsp.workspace.port import Found, Match, OpenDocument, Query
-from dsh_lsp.workspace.walk import ignored, list_folder, plain_environment
+from dsh_lsp.workspace.walk import ignored, list_folder
 
 TIMEOUT_S: Final = 20.0
 END_S: Final = 0.1  # a program that has printed all has ended by then
@@ -47,7 +48,7 @@ Line = tuple[str, int, str, int]  # path below the folder, number, text, where t
 def ripgrep() -> str | None:
     """Where ripgrep is: on PATH, or installed beside this interpreter."""
     beside = Path(sys.executable).with_name("rg.exe" if sys.platform == "win32" else "rg")
-    return shutil.which("rg") or (str(beside) if beside.is_file() else None)
+    return find_program("rg") or (str(beside) if beside.is_file() else None)
 
 
 async def search(
@@ -101,7 +102,7 @@ def _scope_of(root: Path, folder: Path, query: Query, documents: Sequence[OpenDo
     """Look at what there is. Blocks.
 
     Raises:
-        ToolError: `NOT_FOUND`.
+        ToolError: `NOT_FOUND`, `BAD_PATTERN`.
     """
     if not folder.is_dir():
         raise ToolError(f"{query.path} is not a folder of the workspace", code="NOT_FOUND")
@@ -110,7 +111,8 @@ def _scope_of(root: Path, folder: Path, query: Query, documents: Sequence[OpenDo
         real = root / document.path
         if is_inside(folder, real):
             held[shown(folder, real)] = document.text
-    wanted = [path for path in held if _fits(path, query.glob)]
+    fits = fitting(query.glob)
+    wanted = [path for path in held if fits(path)]
     left_out = ignored(folder, wanted)
     name = shown(root, folder)
     return _Scope(
@@ -119,22 +121,6 @@ def _scope_of(root: Path, folder: Path, query: Query, documents: Sequence[OpenDo
         held=frozenset(held),
         texts={path: held[path] for path in wanted if path not in left_out},
     )
-
-
-def _fits(path: str, glob: str | None) -> bool:
-    return glob is None or any(
-        (expression := translate(one)) is not None and re.fullmatch(expression, path) for one in expanded(glob)
-    )
-
-
-def expanded(glob: str) -> list[str]:
-    """A glob with `{a,b}` as several without."""
-    found = re.search(r"\{([^{}]*)\}", glob)
-    if found is None:
-        return [glob]
-    return [
-        one for part in found[1].split(",") for one in expanded(glob[: found.start()] + part + glob[found.end() :])
-    ]
 
 
 def _match(prefix: str, line: Line) -> Match:
@@ -215,14 +201,12 @@ def _text_of(value: JsonObject) -> str:
 
 async def _by_python(root: Path, scope: _Scope, query: Query, found: list[Line], limit: int) -> None:
     """Search all of it by Python's expressions."""
-    listing = await anyio.to_thread.run_sync(lambda: list_folder(root, scope.folder, limit=MAX_FILES))
-    below = [entry.path.removeprefix(scope.prefix) for entry in listing.entries]
     task: JsonObject = {
         "pattern": query.pattern,
         "ignoreCase": query.ignore_case,
         "fixed": query.fixed,
         "folder": str(scope.folder),
-        "paths": [path for path in below if path not in scope.held and _fits(path, query.glob)],
+        "paths": await anyio.to_thread.run_sync(_files_of, root, scope, query),
         "texts": scope.texts,
         "limit": limit,
     }
@@ -236,6 +220,14 @@ async def _by_python(root: Path, scope: _Scope, query: Query, found: list[Line],
         return len(found) >= limit
 
     await _run([sys.executable, "-I", "-S", str(_GREP)], scope.folder, json.dumps(task).encode(), take)
+
+
+def _files_of(root: Path, scope: _Scope, query: Query) -> list[str]:
+    """The files that no editor holds. Blocks."""
+    fits = fitting(query.glob)
+    listing = list_folder(root, scope.folder, limit=MAX_FILES)
+    below = (entry.path.removeprefix(scope.prefix) for entry in listing.entries)
+    return [path for path in below if path not in scope.held and fits(path)]
 
 
 # -- a program that prints rows ----------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,10 @@ PATTERNS = [
         "[ab]",
         "[!a]",
         "b/**/c.py",
+        "*.*",
+        "*l*d*",
+        "**/a/**/*.p*",
+        "a*/*b*/?",
     ),
     *("#x", "\\#x", "\\!x", "x\\ y", "d.* ", "/**/b", "a/", "é"),
 ]
@@ -89,19 +94,6 @@ def test_the_listing_is_the_same_with_and_without_a_repository(tmp_path: Path) -
     assert [entry.path for entry in list_folder(root, root / "d", limit=9).entries] == ["d/c.py"]
 
 
-def test_a_repository_runs_nothing_of_its_own_when_it_is_listed(tmp_path: Path) -> None:
-    root = tmp_path / "w"
-    write(root, {"a.py": ""})
-    subprocess.run(["git", "init", "-q", str(root)], check=True)
-    hook = tmp_path / "hook"
-    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
-    hook.chmod(0o755)
-    subprocess.run(["git", "-C", str(root), "config", "core.fsmonitor", str(hook)], check=True)
-    assert [entry.path for entry in list_folder(root, root, limit=9).entries] == ["a.py"]
-    ignored(root, ["a.py"])
-    assert not (tmp_path / "ran").exists()
-
-
 def test_links_are_listed_and_not_followed(tmp_path: Path) -> None:
     write(tmp_path, {"w/a.py": "", "out/secret.py": ""})
     (tmp_path / "w" / "link").symlink_to(tmp_path / "out")
@@ -114,3 +106,16 @@ def test_any_text_is_a_list_of_patterns(text: str) -> None:
     for pattern in read_patterns(text):
         pattern.matches("a/b.c")
     translate(text)
+
+
+@pytest.mark.parametrize("line", ["*a" * 40 + "b", "**/" * 60 + "*a*a*a*b", "[" * 5_000, "a" * 100_000, "\\"])
+def test_no_line_of_an_ignore_file_takes_for_ever(tmp_path: Path, line: str) -> None:
+    root = tmp_path / "w"
+    write(root, {".gitignore": f"{line}\n*.log\n", "a" * 200: "", "a.log": "", "/".join("abc" * 20): ""})
+    say = (
+        "import sys; from dsh_lsp.workspace.ignore import walk; print(*walk(__import__('pathlib').Path(sys.argv[1])))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", say, str(root)], capture_output=True, timeout=20, check=True, text=True
+    )
+    assert done.stdout.split() == [".gitignore", "/".join("abc" * 20), "a" * 200]

@@ -17,7 +17,7 @@ import pytest
 from dsh_lsp.errors import ToolError
 from dsh_lsp.workspace import search as module
 from dsh_lsp.workspace.port import Found, OpenDocument, Query
-from dsh_lsp.workspace.search import expanded, ripgrep, search
+from dsh_lsp.workspace.search import ripgrep, search
 
 RG = ripgrep()
 BOTH = pytest.mark.parametrize("program", [pytest.param(RG, id="ripgrep"), pytest.param(None, id="python")])
@@ -93,6 +93,7 @@ async def test_lines_are_found_in_order_and_ignored_hidden_by_git_binary_and_out
         ({"glob": "*.py"}, ["a.py:2", "src/é x.py:1"]),
         ({"glob": "src/*.{ts,js}"}, ["src/b.ts:1", "src/b.ts:3"]),
         ({"glob": "/*.py"}, ["a.py:2"]),
+        ({"glob": "!{*.ts,.hidden,kept.*,bad}"}, ["a.py:2", "src/é x.py:1"]),
         ({"pattern": "nowhere"}, []),
     ],
 )
@@ -151,6 +152,14 @@ async def test_a_pattern_that_is_none_is_told(root, program, pattern) -> None:
 
 
 @BOTH
+@pytest.mark.parametrize("glob", ["[", "a{", "a}b", "{a,b}" * 18, "\\", "x" * 5_000])
+async def test_a_glob_that_is_none_is_told(root, program, glob) -> None:
+    with pytest.raises(ToolError) as refused:
+        await found(root, program, ("held.py", "needle\n"), glob=glob)
+    assert refused.value.code == "BAD_PATTERN"
+
+
+@BOTH
 async def test_a_folder_that_is_not_there_is_told(root, program) -> None:
     with pytest.raises(ToolError) as refused:
         await found(root, program, path="nowhere")
@@ -203,11 +212,6 @@ async def test_a_program_that_has_printed_all_ends_by_itself_and_is_killed_if_it
     fake.chmod(0o755)
     assert places(await found(root, str(fake))) == []
     assert (root / "ended").exists() == ended
-
-
-def test_a_glob_with_braces_is_several() -> None:
-    assert expanded("a/{b,c}.{x,y}") == ["a/b.x", "a/b.y", "a/c.x", "a/c.y"]
-    assert expanded("a{") == ["a{"]
 
 
 def test_the_worker_needs_no_package_of_ours() -> None:
