@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from dsh_lsp.decisions import Allowed, ApprovalAsked, Refused
@@ -151,6 +152,72 @@ async def test_a_guard_that_is_killed_takes_its_command_along(here: Here) -> Non
     texts, _ = await run(here, "(setsid sleep 60 & echo $! > pids); echo $$ >> pids; kill -9 $PPID; sleep 60")
     assert "ended from outside" in texts[0]
     assert alive([int(line) for line in (here.root / "pids").read_text().split()]) == []
+
+
+HOPPER = """
+import os, sys, time
+os.setsid()
+end = time.monotonic() + 30
+while time.monotonic() < end:
+    if os.fork():
+        os._exit(0)
+    time.sleep(float(sys.argv[1]))
+"""
+
+# Each in another way out of reach: by forking on and on, without a parent, a session, an environment or signals.
+ESCAPES = r"""
+trap '' TERM HUP
+for pause in 0 0.002 0.05; do ({python} -S hop.py $pause $PWD >/dev/null 2>&1 &); done
+(setsid sh -c "sleep 60; : $PWD" &)
+(env -i setsid /bin/sh -c "/bin/sleep 60; : $PWD" &)
+nohup sh -c "sleep 60; : $PWD" >/dev/null 2>&1 &
+sh -c "kill -STOP \$\$; : $PWD" &
+second=$(sed -n 's/^PPid:[^0-9]*//p' /proc/$PPID/status)
+grep -qa guard.py "/proc/$second/cmdline" || exit 9
+sleep 0.3
+"""
+KILLERS = {
+    "the command is over": "exit 3",
+    "the guard is killed": "kill -9 $PPID; sleep 60",
+    "the guard is stopped": "kill -STOP $PPID; sleep 60",
+    "the second guard is killed": "kill -9 $second; exit 3",
+    "the second guard is stopped": "kill -STOP $second; exit 3",
+}
+
+
+def running_in(folder: Path) -> list[str]:
+    """The command lines that name a folder, looked for more than once: one that forks on can be missed."""
+    found = []
+    for _ in range(20):
+        for proc in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                line = (proc / "cmdline").read_bytes().decode(errors="replace")
+                if str(folder) in line:
+                    found.append(f"{proc.name} {line}")
+        time.sleep(0.005)
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a process can get rid of what it is found by")
+@pytest.mark.parametrize("how", KILLERS)
+async def test_nothing_escapes_however_it_forks_and_whatever_it_does_to_the_guards(here: Here, how: str) -> None:
+    (here.root / "hop.py").write_text(HOPPER)
+    texts, _ = await run(here, ESCAPES.replace("{python}", sys.executable) + KILLERS[how])
+    found = await anyio.to_thread.run_sync(running_in, here.root)
+    assert found == [], texts
+    assert ("exit code 3" if "exit 3" in KILLERS[how] else "ended from outside") in texts[0]
+    assert "could not be ended" not in texts[0]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is nobody to look for them")
+@pytest.mark.skipif(os.environ.get("HYPOTHESIS_PROFILE") != "long", reason="takes 6 s: part of the long run")
+async def test_guards_that_are_both_stopped_are_ended_at_the_limit_with_all_below_them(here: Here) -> None:
+    command = ESCAPES.replace("{python}", sys.executable) + "kill -STOP $second $PPID; sleep 60"
+    (here.root / "hop.py").write_text("")
+    started = time.monotonic()
+    await run(here, command, timeout_seconds=0.5)
+    assert time.monotonic() - started < 0.5 + 6.5, "once over its time, not twice"
+    assert await anyio.to_thread.run_sync(running_in, here.root) == []
 
 
 async def test_a_cancel_ends_it_and_keeps_what_it_had_said(here: Here) -> None:
