@@ -83,7 +83,7 @@ async def run_command(
         ToolError: `NOT_STARTED`.
     """
     run = uuid.uuid4().hex
-    output = Output()
+    output = Output(environment.keys.known())
     guard = await anyio.to_thread.run_sync(lambda: _Guard(argv_of(command), folder, environment.of_run(run), run))
     how: Literal["exited", "timeout", "aborted"] = "exited"
     try:

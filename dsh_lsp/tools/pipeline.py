@@ -5,7 +5,8 @@ tool's last word → notify.
 
 Rules: a tool's exception is a result, never a crash; a refusal passes through post-execute, a failure of a plugin
 does not; a call that is cancelled before its body ran says so; a success that comes after the cancel is marked as
-aborted, a failure is kept; what is run is what was judged, whatever listeners do with their payload.
+aborted, a failure is kept; what is run is what was judged, whatever listeners do with their payload; no key that is
+in use passes, whatever brought it in: judges, screens, the log and the model get results without it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from dsh_lsp.decisions import Allowed, Effect, EffectKind
 from dsh_lsp.errors import DshError, ToolError, error_chain
 from dsh_lsp.hooks import Emit, HookSet, Waterfall
 from dsh_lsp.messages import UserMessage
+from dsh_lsp.secrets import Keys
 from dsh_lsp.tools.approvals import ApprovalHook, Approvals
 from dsh_lsp.tools.outcome import (
     ABORTED,
@@ -36,6 +38,7 @@ from dsh_lsp.tools.outcome import (
     failed,
     late,
     rendered,
+    without_keys,
 )
 from dsh_lsp.tools.questions import QuestionHook
 from dsh_lsp.tools.registry import ToolRegistry
@@ -170,10 +173,18 @@ def _flaw(raw: str) -> str:
 class ToolPipeline:
     """Runs calls of one agent through its hooks."""
 
-    def __init__(self, registry: ToolRegistry, hooks: ToolHooks, approvals: Approvals | None = None) -> None:
+    def __init__(
+        self,
+        registry: ToolRegistry,
+        hooks: ToolHooks,
+        approvals: Approvals | None = None,
+        *,
+        keys: Keys | None = None,
+    ) -> None:
         self.registry = registry
         self.hooks = hooks
         self._approvals = approvals
+        self._keys = keys or Keys()
 
     # -- whether it may run ----------------------------------------------------------------------------------
 
@@ -274,6 +285,7 @@ class ToolPipeline:
             outcome = replace(failed(error), final=True)
         finally:
             execution.signal = caller
+        outcome = without_keys(outcome, self._keys)
         if caller.aborted and not outcome.is_error and not invoked:
             return replace(ABORTED_BEFORE_DISPATCH, contexts=outcome.contexts)
         return late(caller, outcome)
@@ -305,9 +317,14 @@ class ToolPipeline:
             contexts=deferred + outcome.contexts,
             concludes_turn=execution.concludes_turn and not outcome.is_error,
         )
+        outcome = without_keys(outcome, self._keys)
         told = outcome if outcome.meta is None else replace(outcome, meta=json_copy(outcome.meta))
         self.hooks.result((execution, told))
         return outcome
+
+    def tell_progress(self, execution: Execution, text: str) -> None:
+        """Show how far a call is."""
+        self.hooks.progress((execution, self._keys.hide(text)))
 
     async def _judge(
         self, execution: Execution, outcome: Outcome, deferred: tuple[UserMessage, ...]

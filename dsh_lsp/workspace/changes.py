@@ -14,8 +14,8 @@ from pathlib import Path
 from dsh_lsp.decisions import EffectKind
 from dsh_lsp.errors import ToolError
 from dsh_lsp.workspace.copies import Copies
-from dsh_lsp.workspace.disk import create_file, decode_bytes, move_file, read_bytes, remove_file
-from dsh_lsp.workspace.edits import FileChange, FileDelete, FileEdit, FileRename, FileRestore
+from dsh_lsp.workspace.disk import MAX_FILE_BYTES, create_file, decode_bytes, move_file, read_bytes, remove_file
+from dsh_lsp.workspace.edits import FileChange, FileDelete, FileEdit, FileRename, FileRestore, Snapshot
 from dsh_lsp.workspace.paths import Guarded, check_writable, from_home, resolve
 
 
@@ -43,6 +43,7 @@ def prepare(
     """
     real = resolve(root, change.path, approved, guarded)
     check_writable(root, real, approved, guarded)
+    _check_content(change, real, guarded or Guarded())
     match change:
         case FileEdit(base=None) | FileRestore():
             _check_free(root, real, change.path, is_open)
@@ -60,6 +61,17 @@ def prepare(
         case FileEdit():
             pass
     return Prepared(change=change, path=real)
+
+
+def _check_content(change: FileChange, real: Path, guarded: Guarded) -> None:
+    """Refuse what would carry a key into a review, a log, a copy, or a file that is not for keys."""
+    match change:
+        case FileEdit(base=Snapshot(rope=rope)):
+            guarded.check_content(str(rope), change.path)
+        case FileRename() | FileDelete() if real.is_file() and real.stat().st_size <= MAX_FILE_BYTES:
+            guarded.check_content(read_bytes(real, change.path), change.path)
+        case _:
+            pass
 
 
 def _check_free(root: Path, real: Path, name: str, is_open: Callable[[Path], bool]) -> None:

@@ -92,16 +92,28 @@ def _plain(part: str) -> str:
 class Guarded:
     """What counts beside a root: `never` are written by no tool, `rights` only with a permission.
 
-    `folders` are those of the user's window, as they are now; they belong to the workspace, as the root does.
+    `folders` are those of the user's window, as they are now; they belong to the workspace, as the root does. A file
+    that holds one of `keys` is written by no tool either.
     """
 
     folders: Callable[[], Iterable[Path]] = field(default=tuple)
+    keys: Callable[[], Iterable[str]] = field(default=tuple)
     never: list[Path] = field(default_factory=list)
     rights: Callable[[], Iterable[Path]] = field(default=tuple)
 
     def holds(self, real: Path) -> bool:
         """Whether a path is one that no tool writes, or lies in one."""
         return any(lies_below(real, place) for place in self.never)
+
+    def check_content(self, data: str | bytes, name: str) -> None:
+        """Refuse a file by what it holds: it would be copied into reviews, logs and beside them.
+
+        Raises:
+            ToolError: `RIGHTS`.
+        """
+        for key in self.keys():
+            if (key in data) if isinstance(data, str) else (key.encode() in data):
+                raise ToolError(f"{name} holds an API key that is in use; the agent never writes it", code="RIGHTS")
 
     def gives_rights(self, real: Path) -> bool:
         """Whether writing a path gives rights."""

@@ -17,6 +17,7 @@ from dsh_lsp.llm.scripted import call, say
 from dsh_lsp.plugins import approval
 from dsh_lsp.plugins.tools.shell import Shell
 from dsh_lsp.plugins.tools.write_file import WriteFile
+from dsh_lsp.secrets import Keys
 from dsh_lsp.shell.environment import ChildEnvironment
 from dsh_lsp.shell.guard import read_row
 from dsh_lsp.shell.rules import CommandRules, ShellSettings
@@ -40,6 +41,10 @@ class Here:
         self.environ = {**os.environ, "DEEPSEEK_API_KEY": KEY, "COPY_OF_IT": KEY}
         self.settings = ShellSettings(**settings)
 
+    @property
+    def keys(self) -> Keys:
+        return Keys({"DEEPSEEK_API_KEY"}, self.environ)
+
     def shell(self, h) -> Shell:
         workspace = FileWorkspace(
             self.root, h.log, decide=accept_all, new_id=lambda: "id", copies=Copies(self.root.parent / "copies")
@@ -48,7 +53,7 @@ class Here:
             OpenDocument(path=path, uri=(self.root / path).as_uri(), text=text) for path, text in self.open.items()
         ]
         rules = CommandRules(self.root, self.settings, self.environ)
-        return Shell(workspace, rules, ChildEnvironment({"DEEPSEEK_API_KEY"}, self.environ))
+        return Shell(workspace, rules, ChildEnvironment(self.keys))
 
 
 @pytest.fixture
@@ -62,7 +67,7 @@ def here(tmp_path: Path) -> Here:
 async def run(here: Here, *commands: str, **more):
     """The results of some commands."""
     script = [*(call("shell", command=command, **more) for command in commands), say("ok")]
-    async with with_plugins(script) as w:
+    async with with_plugins(script, parts={"keys": here.keys}) as w:
         w.h.registry.register(here.shell(w.h))
         with anyio.fail_after(20):
             w.h.agent.followup(w.h.say("go"))

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from dsh_lsp.lsp.log_file import LogFile, log_directory, redact
+from dsh_lsp.lsp.log_file import LogFile, log_directory
+from dsh_lsp.secrets import redact
 from dsh_lsp.session.store import state_directory
 from tests.support.raw_client import RawClient
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsh_lsp.shell.output import HEAD_BYTES, TAIL_BYTES, Output
+from dsh_lsp.shell.output import HEAD_BYTES, PROGRESS_BYTES, TAIL_BYTES, Output
 
 
 def printed(*pieces: bytes) -> Output:
@@ -34,6 +35,29 @@ def test_the_last_lines_are_shown_while_it_runs() -> None:
     output = printed(*(f"line {n}\n".encode() for n in range(1_000)))
     assert output.recent.startswith("line ")
     assert output.recent.endswith("line 999\n")
+
+
+KEY = b"sk-canary-0123456789abcdef"
+
+
+@pytest.mark.parametrize("after", [40_000, TAIL_BYTES - len(KEY) // 2, TAIL_BYTES + 1, 200_000])
+@pytest.mark.parametrize("into_it", range(len(KEY) + 1))
+def test_no_cut_leaves_a_part_of_a_key(into_it: int, after: int) -> None:
+    """Wherever head, tail and what is shown while it runs end, or begin."""
+    head = b"x" * (HEAD_BYTES - into_it)
+    for parts in (
+        [head, KEY, b"y" * after],
+        [head, KEY, b"y" * (after - len(KEY)), KEY, b"z" * (TAIL_BYTES - into_it)],
+    ):
+        output = Output([KEY.decode()])
+        for part in parts:
+            output.add(part)
+        shown = output.text.replace(KEY.decode(), "")
+        assert not set("0123456789").intersection(shown.partition("[... ")[0])
+        assert not set("scnr").intersection(shown.partition("left out ...]")[2])
+    output = Output([KEY.decode()])
+    output.add(b"x" * 10 + KEY + b"y" * (PROGRESS_BYTES - into_it))
+    assert not set("scnr0").intersection(output.recent.replace(KEY.decode(), ""))
 
 
 @given(st.lists(st.binary(max_size=30_000), max_size=6))
