@@ -21,7 +21,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from dsh_lsp.abort import Aborted, AbortSignal, no_stray_cancel
-from dsh_lsp.decisions import Allowed, Effect, EffectKind
+from dsh_lsp.decisions import Allowed, Effect, GrantKey
 from dsh_lsp.errors import DshError, ToolError, error_chain
 from dsh_lsp.hooks import Emit, HookSet, Waterfall
 from dsh_lsp.messages import UserMessage
@@ -65,9 +65,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """The call may run; `approved` names the kinds of guarded effects that the user has allowed."""
+    """The call may run; `approved` are the grant keys of the guarded effects that the user has allowed."""
 
-    approved: frozenset[EffectKind] = frozenset()
+    approved: frozenset[GrantKey] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Ask:
 
     effects: tuple[Effect, ...]
     reason: str | None = None
-    approved: frozenset[EffectKind] = frozenset()
+    approved: frozenset[GrantKey] = frozenset()
     unsaved: tuple[str, ...] = ()
 
 
@@ -221,7 +221,7 @@ class ToolPipeline:
             return Denied(ask.reason or f'tool "{name}" needs an approval, and nobody can be asked')
         outcome = await self._approvals.request(execution, ask.effects, ask.reason, unsaved=ask.unsaved)
         if isinstance(outcome, Allowed):
-            return Allow(ask.approved.union(effect.kind for effect in ask.effects))
+            return Allow(ask.approved.union(effect.grant_key for effect in ask.effects))
         if outcome.kind == "cancelled":
             execution.signal.check()
             return Denied(f'the approval for tool "{name}" was cancelled')

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dsh_lsp.decisions import EffectKind
+from dsh_lsp.decisions import GrantKey
 from dsh_lsp.errors import ToolError
 from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.disk import MAX_FILE_BYTES, create_file, decode_bytes, move_file, read_bytes, remove_file
@@ -31,7 +31,7 @@ class Prepared:
 def prepare(
     root: Path,
     change: FileChange,
-    approved: frozenset[EffectKind],
+    approved: frozenset[GrantKey],
     *,
     is_open: Callable[[Path], bool],
     guarded: Guarded | None = None,
@@ -41,7 +41,7 @@ def prepare(
     Raises:
         ToolError: `OUTSIDE`, `RIGHTS`, `EXISTS`, `NOT_FOUND`, `NOT_A_FILE`, `TOO_LARGE`.
     """
-    real = resolve(root, change.path, approved, guarded)
+    real = resolve(root, change.path, approved, guarded, kind="edit")
     check_writable(root, real, approved, guarded)
     _check_content(change, real, guarded or Guarded())
     match change:
@@ -49,7 +49,7 @@ def prepare(
             _check_free(root, real, change.path, is_open)
         case FileRename(new_path=new_path):
             _check_plain(root, change.path, real)
-            target = resolve(root, new_path, approved, guarded)
+            target = resolve(root, new_path, approved, guarded, kind="edit")
             check_writable(root, target, approved, guarded)
             if not (target.exists() and target.samefile(real)):
                 _check_free(root, target, new_path, is_open)

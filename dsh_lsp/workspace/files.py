@@ -18,8 +18,8 @@ from dsh_lsp.abort import Aborted, AbortSignal
 from dsh_lsp.decisions import (
     EditLanded,
     Effect,
-    EffectKind,
     FileKind,
+    GrantKey,
     HunkDecided,
     Outcome,
     Position,
@@ -165,7 +165,7 @@ class FileWorkspace:
         """What touching a path means."""
         return effects_of(self.root, path, kind, self._guarded)
 
-    async def read(self, path: str, approved: frozenset[EffectKind] = NOTHING) -> Snapshot:
+    async def read(self, path: str, approved: frozenset[GrantKey] = NOTHING) -> Snapshot:
         """Read a file."""
 
         def read() -> Snapshot:
@@ -175,14 +175,14 @@ class FileWorkspace:
 
         return await anyio.to_thread.run_sync(read)
 
-    async def list_files(self, path: str, approved: frozenset[EffectKind] = NOTHING, *, limit: int) -> Listing:
+    async def list_files(self, path: str, approved: frozenset[GrantKey] = NOTHING, *, limit: int) -> Listing:
         """List the files below a folder."""
         return await anyio.to_thread.run_sync(
             lambda: list_folder(self.root, resolve(self.root, path, approved), limit=limit)
         )
 
     async def read_page(
-        self, path: str, approved: frozenset[EffectKind] = NOTHING, *, first: int, limit: int
+        self, path: str, approved: frozenset[GrantKey] = NOTHING, *, first: int, limit: int
     ) -> Page | None:
         """Read some lines of a large file."""
 
@@ -192,7 +192,7 @@ class FileWorkspace:
 
         return await anyio.to_thread.run_sync(read)
 
-    async def search(self, query: Query, approved: frozenset[EffectKind] = NOTHING) -> Found:
+    async def search(self, query: Query, approved: frozenset[GrantKey] = NOTHING) -> Found:
         """Search the files below a folder."""
         root, folder = await anyio.to_thread.run_sync(
             lambda: (resolve(self.root, "."), resolve(self.root, query.path, approved))
@@ -204,7 +204,7 @@ class FileWorkspace:
         return []
 
     async def propose(
-        self, edits: Sequence[FileChange], approved: frozenset[EffectKind] = NOTHING, *, signal: AbortSignal
+        self, edits: Sequence[FileChange], approved: frozenset[GrantKey] = NOTHING, *, signal: AbortSignal
     ) -> list[HunkOutcome]:
         """Have every hunk decided, carry out those that are accepted, and tell what became of each."""
         proposal = self._new_id()
@@ -215,7 +215,7 @@ class FileWorkspace:
                 await self._review(file, signal)
         return [file.outcomes[hunk.id] for file in files for hunk in file.hunks]
 
-    def _plan(self, proposal: str, change: FileChange, approved: frozenset[EffectKind]) -> _File:
+    def _plan(self, proposal: str, change: FileChange, approved: frozenset[GrantKey]) -> _File:
         """Cut a change into hunks.
 
         Raises:

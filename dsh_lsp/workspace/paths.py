@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from dsh_lsp.decisions import Effect, EffectKind
+from dsh_lsp.decisions import Effect, GrantKey
 from dsh_lsp.errors import ToolError
 
 # Files that decide what an editor or a shell runs; a model that can write them has more rights than it was given.
@@ -25,7 +25,9 @@ _NEVER_FOLDERS = frozenset({".git", "git~1"})  # also as an old file system spel
 # Some file systems pass over these in a name.
 _PASSED_OVER = dict.fromkeys([*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
 
-NOTHING: frozenset[EffectKind] = frozenset()
+Touch = Literal["read", "edit"]
+
+NOTHING: frozenset[GrantKey] = frozenset()
 
 
 def locate(root: Path, path: str) -> Path:
@@ -59,14 +61,30 @@ def in_workspace(root: Path, real: Path, guarded: Guarded | None) -> bool:
     return is_inside(root, real) or (guarded is not None and any(is_inside(one, real) for one in guarded.folders()))
 
 
-def resolve(root: Path, path: str, approved: frozenset[EffectKind] = NOTHING, guarded: Guarded | None = None) -> Path:
+def may_touch(
+    root: Path, real: Path, kind: Touch, approved: frozenset[GrantKey] = NOTHING, guarded: Guarded | None = None
+) -> bool:
+    """Whether a located path lies in the workspace, or the user has allowed this very one; to edit is to read too."""
+    kinds: tuple[Touch, ...] = ("read", "edit") if kind == "read" else ("edit",)
+    name = shown(root, real)
+    return in_workspace(root, real, guarded) or not approved.isdisjoint(_outside_key(one, name) for one in kinds)
+
+
+def resolve(
+    root: Path,
+    path: str,
+    approved: frozenset[GrantKey] = NOTHING,
+    guarded: Guarded | None = None,
+    *,
+    kind: Touch = "read",
+) -> Path:
     """Locate a path that a tool may touch.
 
     Raises:
-        ToolError: `OUTSIDE`, it does not lie in the workspace and the user has not allowed that.
+        ToolError: `OUTSIDE`, it does not lie in the workspace and the user has not allowed it.
     """
     real = locate(root, path)
-    if "outside" not in approved and not in_workspace(root, real, guarded):
+    if not may_touch(root, real, kind, approved, guarded):
         raise ToolError(f"{path} lies outside the workspace {os.path.realpath(root)}", code="OUTSIDE")
     return real
 
@@ -127,7 +145,7 @@ def lies_below(real: Path, place: Path) -> bool:
 
 
 def check_writable(
-    root: Path, real: Path, approved: frozenset[EffectKind] = NOTHING, guarded: Guarded | None = None
+    root: Path, real: Path, approved: frozenset[GrantKey] = NOTHING, guarded: Guarded | None = None
 ) -> None:
     """Refuse files that no tool writes, and those that need a permission that was not given.
 
@@ -140,13 +158,21 @@ def check_writable(
         raise ToolError(f"{name} belongs to version control; the agent never writes it", code="RIGHTS")
     if guarded.holds(real):
         raise ToolError(f"{name} holds sessions or keys; the agent never writes it", code="RIGHTS")
-    if "rights" not in approved and (gives_rights(real) or guarded.gives_rights(real)):
+    if _rights_key(name) not in approved and (gives_rights(real) or guarded.gives_rights(real)):
         raise ToolError(
             f"{name} decides what other programs may run; the user has not allowed writing it", code="RIGHTS"
         )
 
 
-def effects_of(root: Path, path: str, kind: Literal["read", "edit"], guarded: Guarded | None = None) -> list[Effect]:
+def _outside_key(kind: Touch, name: str) -> GrantKey:
+    return f"outside:{kind}:{name}"
+
+
+def _rights_key(name: str) -> GrantKey:
+    return f"rights:{name}"
+
+
+def effects_of(root: Path, path: str, kind: Touch, guarded: Guarded | None = None) -> list[Effect]:
     """What touching a path means, for whoever judges it."""
     try:
         real = locate(root, path)
@@ -155,7 +181,7 @@ def effects_of(root: Path, path: str, kind: Literal["read", "edit"], guarded: Gu
     name = shown(root, real)
     effects = [Effect(kind=kind, detail=name, grant_key=f"{kind}:{name}")]
     if not in_workspace(root, real, guarded):
-        effects.append(Effect(kind="outside", detail=f"{kind} {name}", grant_key=f"outside:{kind}:{name}"))
+        effects.append(Effect(kind="outside", detail=f"{kind} {name}", grant_key=_outside_key(kind, name)))
     if kind == "edit" and (gives_rights(real) or (guarded is not None and guarded.gives_rights(real))):
-        effects.append(Effect(kind="rights", detail=name, grant_key=f"rights:{name}"))
+        effects.append(Effect(kind="rights", detail=name, grant_key=_rights_key(name)))
     return effects

@@ -93,10 +93,25 @@ def test_the_effects_say_what_needs_a_permission(root: Path, path: str, kind, ki
 
 
 def test_what_the_user_allowed_is_touched_and_version_control_never(root: Path) -> None:
-    assert resolve(root, "../outside/a", frozenset({"outside"})).name == "a"
-    check_writable(root, resolve(root, ".envrc"), frozenset({"rights"}))
+    granted = frozenset(effect.grant_key for effect in effects_of(root, "../outside/.envrc", "edit"))
+    real = resolve(root, "out/.envrc", granted, kind="edit")
+    check_writable(root, real, granted)
+    granted = frozenset(effect.grant_key for effect in effects_of(root, ".git/config", "edit"))
     with pytest.raises(ToolError):
-        check_writable(root, resolve(root, ".git/config"), frozenset({"rights", "outside"}))
+        check_writable(root, resolve(root, ".git/config"), granted | {"rights:.git/config"})
+
+
+def test_what_the_user_allowed_covers_that_path_and_what_was_allowed_of_it(root: Path) -> None:
+    one = frozenset(effect.grant_key for effect in effects_of(root, "../outside/.envrc", "edit"))
+    for other in ("../outside/a", "../outside", ".."):
+        with pytest.raises(ToolError, match="outside"):
+            resolve(root, other, one)
+    with pytest.raises(ToolError, match="not allowed"):
+        check_writable(root, resolve(root, ".envrc"), one)
+    read = frozenset(effect.grant_key for effect in effects_of(root, "../outside/a", "read"))
+    resolve(root, "../outside/a", read)
+    with pytest.raises(ToolError, match="outside"):
+        resolve(root, "../outside/a", read, kind="edit")
 
 
 # -- what a tool that writes a path may do -----------------------------------------------------------------------
@@ -190,7 +205,8 @@ def decision(root: Path, path: str, guarded: Guarded) -> str:
         if error.code != "RIGHTS":
             return {"OUTSIDE": OUTSIDE, "INVALID_PATH": INVALID}[error.code]
         try:
-            check_writable(root, resolve(root, path), frozenset({"rights"}), guarded)
+            granted = frozenset(effect.grant_key for effect in effects_of(root, path, "edit", guarded))
+            check_writable(root, resolve(root, path), granted, guarded)
         except ToolError:
             return NEVER
         return RIGHTS
