@@ -7,7 +7,6 @@ count, and the other folders of the user's window, whose paths are absolute.
 from __future__ import annotations
 
 import os
-import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,15 +14,7 @@ from typing import Literal
 
 from dsh_lsp.decisions import Effect, GrantKey
 from dsh_lsp.errors import ToolError
-
-# Files that decide what an editor or a shell runs; a model that can write them has more rights than it was given.
-_RIGHTS_FOLDERS = frozenset({".vscode", ".dsh", ".zed", ".helix", ".idea", ".devcontainer"})
-_RIGHTS_FILES = frozenset({".nvim.lua", ".nvimrc", ".exrc", ".vimrc", ".envrc", ".dir-locals.el", ".dir-locals-2.el"})
-_RIGHTS_SUFFIXES = (".code-workspace", ".sublime-project")
-_NEVER_FOLDERS = frozenset({".git", "git~1"})  # also as an old file system spells it
-
-# Some file systems pass over these in a name.
-_PASSED_OVER = dict.fromkeys([*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
+from dsh_lsp.workspace.rights import belongs_to_version_control, gives_rights, has_other_names, is_also_in
 
 Touch = Literal["read", "edit"]
 
@@ -94,18 +85,6 @@ def shown(root: Path, real: Path) -> str:
     return real.relative_to(os.path.realpath(root)).as_posix() if is_inside(root, real) else real.as_posix()
 
 
-def gives_rights(real: Path) -> bool:
-    """Whether a file decides what other programs may run."""
-    parts = [_plain(part) for part in real.parts]
-    name = parts[-1] if parts else ""
-    return bool(_RIGHTS_FOLDERS.intersection(parts)) or name in _RIGHTS_FILES or name.endswith(_RIGHTS_SUFFIXES)
-
-
-def _plain(part: str) -> str:
-    """A name as the most generous file system compares it."""
-    return unicodedata.normalize("NFC", part.translate(_PASSED_OVER)).casefold().rstrip(". ")
-
-
 @dataclass(slots=True, kw_only=True)
 class Guarded:
     """What counts beside a root: `never` are written by no tool, `rights` only with a permission.
@@ -154,14 +133,25 @@ def check_writable(
     """
     guarded = guarded or Guarded()
     name = shown(root, real)
-    if _NEVER_FOLDERS.intersection(map(_plain, real.parts)):
+    linked = has_other_names(real)
+    if belongs_to_version_control(real) or (linked and is_also_in(real, _git_folders(root, guarded))):
         raise ToolError(f"{name} belongs to version control; the agent never writes it", code="RIGHTS")
-    if guarded.holds(real):
+    if guarded.holds(real) or (linked and is_also_in(real, guarded.never)):
         raise ToolError(f"{name} holds sessions or keys; the agent never writes it", code="RIGHTS")
-    if _rights_key(name) not in approved and (gives_rights(real) or guarded.gives_rights(real)):
-        raise ToolError(
-            f"{name} decides what other programs may run; the user has not allowed writing it", code="RIGHTS"
-        )
+    if _rights_key(name) in approved or not (why := _why_rights(real, guarded)):
+        return
+    raise ToolError(f"{name} {why}; the user has not allowed writing it", code="RIGHTS")
+
+
+def _git_folders(root: Path, guarded: Guarded) -> list[Path]:
+    return [folder / ".git" for folder in (root, *guarded.folders())]
+
+
+def _why_rights(real: Path, guarded: Guarded | None) -> str:
+    """Why writing a path needs a permission of its own; empty if it does not."""
+    if gives_rights(real) or (guarded is not None and guarded.gives_rights(real)):
+        return "decides what other programs may run"
+    return "has other names (hard links), and may be any file under another one" if has_other_names(real) else ""
 
 
 def _outside_key(kind: Touch, name: str) -> GrantKey:
@@ -176,12 +166,15 @@ def effects_of(root: Path, path: str, kind: Touch, guarded: Guarded | None = Non
     """What touching a path means, for whoever judges it."""
     try:
         real = locate(root, path)
-    except ToolError:
-        return []  # the tool itself says what is wrong
+    except ToolError:  # the tool itself says what is wrong; until then it may be anywhere
+        name = path.encode("unicode_escape").decode()
+        effect = Effect(kind=kind, detail=name, grant_key=f"{kind}:{name}")
+        return [effect, Effect(kind="outside", detail=f"{kind} {name}", grant_key=_outside_key(kind, name))]
     name = shown(root, real)
     effects = [Effect(kind=kind, detail=name, grant_key=f"{kind}:{name}")]
     if not in_workspace(root, real, guarded):
         effects.append(Effect(kind="outside", detail=f"{kind} {name}", grant_key=_outside_key(kind, name)))
-    if kind == "edit" and (gives_rights(real) or (guarded is not None and guarded.gives_rights(real))):
-        effects.append(Effect(kind="rights", detail=name, grant_key=_rights_key(name)))
+    if kind == "edit" and (why := _why_rights(real, guarded)):
+        detail = name if gives_rights(real) else f"{name}, which {why}"
+        effects.append(Effect(kind="rights", detail=detail, grant_key=_rights_key(name)))
     return effects
