@@ -169,7 +169,7 @@ class FileWorkspace:
         """Read a file."""
 
         def read() -> Snapshot:
-            real = resolve(self.root, path, approved)
+            real = resolve(self.root, path, approved, self._guarded)
             name = shown(self.root, real)
             return Snapshot(uri=real.as_uri(), path=name, rope=Rope.of(read_file(real, name).text))
 
@@ -178,7 +178,7 @@ class FileWorkspace:
     async def list_files(self, path: str, approved: frozenset[GrantKey] = NOTHING, *, limit: int) -> Listing:
         """List the files below a folder."""
         return await anyio.to_thread.run_sync(
-            lambda: list_folder(self.root, resolve(self.root, path, approved), limit=limit)
+            lambda: list_folder(self.root, resolve(self.root, path, approved, self._guarded), limit=limit)
         )
 
     async def read_page(
@@ -187,17 +187,17 @@ class FileWorkspace:
         """Read some lines of a large file."""
 
         def read() -> Page | None:
-            real = resolve(self.root, path, approved)
+            real = resolve(self.root, path, approved, self._guarded)
             return read_page(real, shown(self.root, real), first=first, limit=limit) if is_large(real) else None
 
         return await anyio.to_thread.run_sync(read)
 
     async def search(self, query: Query, approved: frozenset[GrantKey] = NOTHING) -> Found:
         """Search the files below a folder."""
-        root, folder = await anyio.to_thread.run_sync(
-            lambda: (resolve(self.root, "."), resolve(self.root, query.path, approved))
+        root, folder, program = await anyio.to_thread.run_sync(
+            lambda: (resolve(self.root, "."), resolve(self.root, query.path, approved, self._guarded), ripgrep())
         )
-        return await search(root, folder, query, self.open_documents(), program=ripgrep())
+        return await search(root, folder, query, self.open_documents(), program=program)
 
     def open_documents(self) -> list[OpenDocument]:
         """Nobody holds any."""
@@ -274,9 +274,7 @@ class FileWorkspace:
             # Never torn: a thread that writes is waited for, and what it did is logged before the next await.
             if isinstance(file.change, FileEdit):
                 base = None if file.change.base is None else file.text
-                text, verdicts = await anyio.to_thread.run_sync(
-                    write_hunks, file.prepared.path, file.change.path, base, hunks
-                )
+                text, verdicts = await anyio.to_thread.run_sync(write_hunks, file.prepared, base, hunks)
             else:
                 return [await self._carry_out(file, hunks[0])]
         except ToolError as error:
@@ -321,12 +319,14 @@ class FileWorkspace:
         self._log.append(ReviewDecided(proposal=file.proposal, hunks=tuple(decided)))
 
 
-def write_hunks(path: Path, name: str, base: Rope | None, hunks: Sequence[Hunk]) -> tuple[Rope, dict[str, Verdict]]:
+def write_hunks(prepared: Prepared, base: Rope | None, hunks: Sequence[Hunk]) -> tuple[Rope, dict[str, Verdict]]:
     """Write hunks of `base` into a file as it is now, or create it (None): its text after, and what became of each.
 
     Raises:
         ToolError: nothing was written.
     """
+    path, name = prepared.path, prepared.change.path
+    prepared.check()
     if base is None:
         create_file(path, hunks[0].new, name)
         return Rope.of(hunks[0].new), {hunks[0].id: Landed(Span(0, len(hunks[0].new)))}
