@@ -120,13 +120,20 @@ async def run_command(
 
 
 async def _read(guard: _Guard, output: Output, on_output: Callable[[str], None]) -> None:
-    """Read what the command prints, and show it now and then."""
-    shown_at = 0.0
-    while (data := await guard.read()) is not None:
+    """Read what the command prints, and show it soon, but not for each piece of it."""
+    shown_at = -math.inf
+    unseen = False
+    while True:
+        wait_s = max(shown_at + PROGRESS_S - time.monotonic(), 0.0) if unseen else math.inf
+        data: bytes | None = b""
+        with anyio.move_on_after(wait_s):
+            data = await guard.read()
+        if data is None:
+            break
         output.add(data)
-        now = time.monotonic()
-        if now - shown_at >= PROGRESS_S:
-            shown_at = now
+        unseen = unseen or bool(data)
+        if unseen and time.monotonic() - shown_at >= PROGRESS_S:
+            shown_at, unseen = time.monotonic(), False
             on_output(output.recent)
     guard.drained.set()
 

@@ -242,6 +242,19 @@ async def test_a_cancel_ends_it_and_keeps_what_it_had_said(here: Here) -> None:
         assert "begun" in answers(w.h)[0]
 
 
+async def test_live_output_is_up_to_date_while_the_command_says_no_more(here: Here) -> None:
+    async with with_plugins([call("shell", command="echo one; sleep 0.03; echo two; sleep 60")]) as w:
+        w.h.registry.register(here.shell(w.h))
+        heard = anyio.Event()
+        w.h.agent.hooks.tools.progress.listen(lambda told: heard.set() if told[1] == "one\ntwo\n" else None)
+        w.h.agent.followup(w.h.say("go"))
+        with anyio.fail_after(10):
+            await heard.wait()
+        w.h.agent.cancel(USER)
+        with anyio.fail_after(5):
+            await w.h.agent.when_idle()
+
+
 async def test_no_key_of_ours_reaches_a_child_or_comes_back(here: Here) -> None:
     (here.root / ".env").write_text(f"KEY={KEY}\n")
     texts, _ = await run(here, "env", "cat .env", "cat /proc/$PPID/environ | tr '\\0' ' '")
