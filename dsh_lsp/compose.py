@@ -287,7 +287,7 @@ def open_session(
     guarded = Guarded(keys=keys.known, never=[store.path.parent, state_directory()])
     ports = ports_of(log, Copies(store.path.with_suffix(".copies")), guarded)
     context.provide(Workspace, ports.workspace)
-    context.provide(CommandRules, CommandRules(root, settings.shell))
+    context.provide(CommandRules, CommandRules(root, settings.shell, folders=guarded.folders))
     context.provide(Keys, keys)
     context.provide(ChildEnvironment, ChildEnvironment(keys))
     context.provide(LanguageServers, ports.languages)

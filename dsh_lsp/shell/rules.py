@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -63,12 +63,20 @@ def grant_key(command: str) -> str:
 
 
 class CommandRules:
-    """The rules in force; a later setting holds from the next line on."""
+    """The rules in force; a later setting holds from the next line on. `folders` are the other ones of the window."""
 
-    def __init__(self, root: Path, settings: ShellSettings, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self,
+        root: Path,
+        settings: ShellSettings,
+        environ: Mapping[str, str] = os.environ,
+        *,
+        folders: Callable[[], Iterable[Path]] = tuple,
+    ) -> None:
         self.settings = settings
         self._root = root
         self._environ = environ
+        self._folders = folders
 
     def covered(self, keys: Iterable[str]) -> frozenset[str]:
         """Those of some grant keys whose lines may run unasked. Blocks: programs are looked for."""
@@ -89,6 +97,7 @@ class CommandRules:
         if "/" in program:
             return False
         root = Path(os.path.realpath(self._root))
+        workspace = {root, *(Path(os.path.realpath(folder)) for folder in self._folders())}
         for entry in self._environ.get("PATH", os.defpath).split(os.pathsep):
             if not Path(entry).is_absolute():  # also the empty one, which means the current directory
                 if shutil.which(program, path=str(root / entry)) is not None:
@@ -97,7 +106,7 @@ class CommandRules:
             found = shutil.which(program, path=entry)
             if found is not None:
                 places = (Path(found), Path(os.path.realpath(found)))
-                return any(place == root or root in place.parents for place in places)
+                return any(not workspace.isdisjoint((place, *place.parents)) for place in places)
         return False
 
 

@@ -53,6 +53,18 @@ def test_a_program_inside_the_workspace_is_not_the_one_that_the_rule_means(tmp_p
     assert not rules(root, f":{outside}").allow("tool x"), "an empty entry is the current directory"
 
 
+def test_a_program_inside_any_folder_of_the_window_is_inside(tmp_path: Path) -> None:
+    root, other, outside = tmp_path / "w", tmp_path / "other", tmp_path / "bin"
+    program(other / "bin", "tool")
+    program(outside, "tool")
+    settings, environ = ShellSettings(allow=("tool *",)), {"PATH": f"{other}/bin:{outside}"}
+    folders: list[Path] = []
+    here = CommandRules(root, settings, environ, folders=lambda: folders)
+    assert here.allow("tool x")
+    folders.append(other)
+    assert not here.allow("tool x"), "the folder came into the window meanwhile"
+
+
 def test_a_link_into_the_workspace_is_inside(tmp_path: Path) -> None:
     root, outside = tmp_path / "w", tmp_path / "bin"
     program(root, "tool")
