@@ -12,7 +12,9 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from dsh_lsp.abort import AbortSignal
 from dsh_lsp.decisions import Allowed, ApprovalAsked, Refused
+from dsh_lsp.errors import ToolError
 from dsh_lsp.llm.scripted import call, say
 from dsh_lsp.plugins import approval
 from dsh_lsp.plugins.tools.shell import Shell
@@ -20,6 +22,7 @@ from dsh_lsp.plugins.tools.write_file import WriteFile
 from dsh_lsp.secrets import Keys
 from dsh_lsp.shell.environment import ChildEnvironment
 from dsh_lsp.shell.guard import read_row
+from dsh_lsp.shell.process import run_command
 from dsh_lsp.shell.rules import CommandRules, ShellSettings
 from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.files import FileWorkspace, accept_all
@@ -115,6 +118,30 @@ async def test_a_command_that_cannot_begin_says_so(here: Here) -> None:
     assert "exit code 127" in texts[0]
     assert texts[1] == "°\n[exit code 0]"
     assert "NUL" in texts[2]
+
+
+def descriptors() -> int:
+    return len(list(Path("/dev/fd").iterdir()))
+
+
+async def test_half_of_a_character_is_refused_and_nothing_stays_open(here: Here) -> None:
+    texts, failed = await run(here, "echo '\ud800'")
+    assert (texts, failed) == (
+        ["Error: invalid arguments: they hold half of a character, a surrogate without its other"],
+        [True],
+    )
+    opened = await anyio.to_thread.run_sync(descriptors)
+    for command in ("echo '\ud800'", f"echo {'x' * 300_000}"):
+        with pytest.raises((UnicodeEncodeError, ToolError)):
+            await run_command(
+                command,
+                folder=here.root,
+                environment=ChildEnvironment(here.keys),
+                timeout_s=5,
+                abort=AbortSignal(),
+                on_output=lambda _: None,
+            )
+    assert await anyio.to_thread.run_sync(descriptors) == opened
 
 
 def alive(pids: list[int]) -> list[int]:
