@@ -1,6 +1,6 @@
 """Output: what a command printed, its head and its tail, never more than a model can read.
 
-Rules: bounded memory whatever is printed; bytes that are no text are replaced; colours and cursor moves are left out;
+Rules: bounded memory whatever is printed; what is no text is replaced; colours and cursor moves are left out;
 no cut goes through a key, or what is left of it would not be known for one.
 """
 
@@ -14,7 +14,17 @@ HEAD_BYTES: Final = 16_384
 TAIL_BYTES: Final = 16_384
 PROGRESS_BYTES: Final = 2_048
 
-_ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+# ECMA-48, with an introducer of one character (C1) or two; one that never ends goes no further than its line.
+_ESCAPES: Final = re.compile(
+    r"""
+      (?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?                                  # control sequences: colours, cursor moves
+    | (?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?  # strings: titles, links, images
+    | \x1b[ -/]*[0-~]?                                                   # the others: character sets, resets
+    """,
+    re.VERBOSE,
+)
+_LINE_ENDS: Final = re.compile(r"\r+\n?")  # alone it would hide what stands before it
+_CONTROLS: Final = re.compile(r"[\0-\x08\x0b-\x1f\x7f-\x9f]")
 _CONTINUATION: Final = range(0x80, 0xC0)
 
 
@@ -78,8 +88,5 @@ def _from_character(data: bytes) -> bytes:
 
 
 def _readable(data: bytes) -> str:
-    return (
-        _ESCAPES.sub("", data.decode("utf-8", "replace"))
-        .replace("\r\n", "\n")
-        .replace("\0", "\N{REPLACEMENT CHARACTER}")
-    )
+    text = _LINE_ENDS.sub("\n", _ESCAPES.sub("", data.decode("utf-8", "replace")))
+    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)

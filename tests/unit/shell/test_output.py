@@ -31,6 +31,34 @@ def test_what_is_no_text_is_replaced_and_colours_are_left_out() -> None:
     assert printed(b"\xff\x00ok \x1b[31mred\x1b[0m\x1b]0;title\x07").text == "\ufffd\ufffdok red"
 
 
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [
+        (b"a\x1b(B\x1b[mb", "ab"),  # tput sgr0
+        (b"a\x1b[?25lb\x1b[2Kc\x1b[1;31md", "abcd"),
+        (b"a\xc2\x9b31mb", "ab"),  # C1
+        (b"a\x1bPq#0;2;0;0;0\x1b\\b", "ab"),
+        (b"a\x1b]8;;http://x\x1b\\link\x1b]8;;\x07b", "alinkb"),
+        (b"a\x1b]0;never ended\nb", "a\nb"),
+        (b"a\x1b]0;never ended", "a"),
+        (b"a\x1b[", "a"),
+        (b"a\x1b", "a"),
+        (b"a\x1bcb\x1b7c\x1b=d", "abcd"),
+        (b"10%\r20%\r\nok\r\r\n", "10%\n20%\nok\n"),
+        (b"a\x07b\x08c\x7fd\xc2\x85e\tf", "a\ufffdb\ufffdc\ufffdd\ufffde\tf"),
+    ],
+)
+def test_no_control_character_is_left(data: bytes, shown: str) -> None:
+    assert printed(data).text == shown
+
+
+@given(st.text(alphabet="\x1b\x07\x08\r\n[]()P\\;0m\x9b\x9c\x9dab", max_size=60))
+def test_whatever_is_printed_no_control_character_is_left(text: str) -> None:
+    found = printed(text.encode()).text
+    assert all(character in "\n\t" or character.isprintable() for character in found.replace("\ufffd", ""))
+    assert found.count("\n") >= text.count("\n")
+
+
 def test_the_last_lines_are_shown_while_it_runs() -> None:
     output = printed(*(f"line {n}\n".encode() for n in range(1_000)))
     assert output.recent.startswith("line ")
