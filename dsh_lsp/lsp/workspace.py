@@ -37,6 +37,11 @@ class EditorWorkspace:
         self._documents = documents
         self._reviews = reviews
 
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The other folders of the window."""
+        return tuple(self._guarded.folders()) if self._guarded is not None else ()
+
     def effects(self, path: str, kind: Literal["read", "edit"]) -> list[Effect]:
         """What touching a path means."""
         return effects_of(self.root, path, kind, self._guarded)

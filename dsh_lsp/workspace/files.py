@@ -161,6 +161,11 @@ class FileWorkspace:
         self._new_id = new_id
         self._one_at_a_time = anyio.Lock()
 
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The other folders of the window."""
+        return tuple(self._guarded.folders()) if self._guarded is not None else ()
+
     def effects(self, path: str, kind: Literal["read", "edit"]) -> list[Effect]:
         """What touching a path means."""
         return effects_of(self.root, path, kind, self._guarded)

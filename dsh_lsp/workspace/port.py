@@ -98,6 +98,10 @@ class Workspace(Protocol):
     def root(self) -> Path:
         """The folder that paths are relative to."""
 
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The other folders of the user's window, as they are now."""
+
     def effects(self, path: str, kind: Literal["read", "edit"]) -> list[Effect]:
         """What touching a path means, for whoever judges the call; pure."""
 

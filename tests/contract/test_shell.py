@@ -26,6 +26,7 @@ from dsh_lsp.shell.process import run_command
 from dsh_lsp.shell.rules import CommandRules, ShellSettings
 from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.files import FileWorkspace, accept_all
+from dsh_lsp.workspace.paths import Guarded
 from dsh_lsp.workspace.port import OpenDocument
 from tests.support.headless_tools import answers, codes, errors, with_plugins
 from tests.support.loop import USER
@@ -41,6 +42,7 @@ class Here:
     def __init__(self, root: Path, **settings: object) -> None:
         self.root = root
         self.open: dict[str, str] = {}
+        self.folders: list[Path] = []
         self.environ = {**os.environ, "DEEPSEEK_API_KEY": KEY, "COPY_OF_IT": KEY}
         self.settings = ShellSettings(**settings)
 
@@ -50,7 +52,12 @@ class Here:
 
     def shell(self, h) -> Shell:
         workspace = FileWorkspace(
-            self.root, h.log, decide=accept_all, new_id=lambda: "id", copies=Copies(self.root.parent / "copies")
+            self.root,
+            h.log,
+            decide=accept_all,
+            new_id=lambda: "id",
+            copies=Copies(self.root.parent / "copies"),
+            guarded=Guarded(folders=lambda: self.folders),
         )
         workspace.open_documents = lambda: [  # type: ignore[method-assign]
             OpenDocument(path=path, uri=(self.root / path).as_uri(), text=text) for path, text in self.open.items()
@@ -96,6 +103,16 @@ async def test_what_the_command_did_to_files_is_found_and_told(here: Here) -> No
         "[open in the editor, which may still hold the text from before: a.txt]",
         "[the command did not see the unsaved text of: b.txt]",
     ]
+
+
+async def test_what_it_did_in_another_folder_of_the_window_is_told_and_of_ignored_files_nothing(here: Here) -> None:
+    other = here.root.parent / "other"
+    other.mkdir()
+    here.folders = [other]
+    (here.root / ".ignore").write_text(".env\n")
+    texts, _ = await run(here, f"touch .env '{other}/new.txt'")
+    assert texts[0].splitlines()[1:] == ["[exit code 0]", f"[created: {other}/new.txt]"]
+    assert "not ignored ones" in Shell.description
 
 
 async def test_no_input_no_terminal_and_no_stdout_of_ours(here: Here, capfd) -> None:

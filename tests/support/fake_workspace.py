@@ -38,6 +38,10 @@ class FakeWorkspace:
     def root(self) -> Path:
         return Path("/w")
 
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        return ()
+
     def effects(self, path: str, kind: Literal["read", "edit"]) -> list[Effect]:
         effects = [Effect(kind=kind, detail=path, grant_key=f"{kind}:{path}")]
         if _is_outside(path):

@@ -41,8 +41,8 @@ class Shell(Tool[ShellArgs]):
     description = """
 Run a command line in the workspace's root. It has no input and no terminal, and every process that it starts ends
 with it: nothing can be left running in the background. It sees files as they are saved, not unsaved text in the
-editor. You get its output, its exit code and the files that changed. Use the other tools to read, search and edit.
-The user may be asked first.
+editor. You get its output, its exit code and the files of the workspace that changed, but not ignored ones. Use the
+other tools to read, search and edit. The user may be asked first.
 """
     Args = ShellArgs
 
@@ -60,7 +60,7 @@ The user may be asked first.
         root = self._workspace.root
         limit_s = min(args.timeout_seconds or float("inf"), self._rules.settings.timeout_seconds)
         unsaved = await unsaved_documents(self._workspace)
-        before = await anyio.to_thread.run_sync(survey, root)
+        before = await anyio.to_thread.run_sync(survey, root, self._workspace.folders)
         finished = await run_command(
             args.command,
             folder=root,
@@ -69,7 +69,7 @@ The user may be asked first.
             abort=execution.signal,
             on_output=execution.progress,
         )
-        after = await anyio.to_thread.run_sync(survey, root) if before is not None else None
+        after = await anyio.to_thread.run_sync(survey, root, self._workspace.folders) if before is not None else None
         difference = compare(before, after) if before is not None and after is not None else None
         notes = [
             ending(finished, limit_s),
