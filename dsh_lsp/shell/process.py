@@ -27,7 +27,7 @@ import anyio.to_thread
 from dsh_lsp.abort import Aborted, AbortSignal
 from dsh_lsp.errors import ToolError
 from dsh_lsp.shell.environment import MARKER, ChildEnvironment
-from dsh_lsp.shell.guard import descendants, processes
+from dsh_lsp.shell.guard import LINUX, descendants, processes
 from dsh_lsp.shell.output import Output
 from dsh_lsp.shell.scan import scan
 
@@ -213,19 +213,29 @@ class _Guard:
         with suppress(BlockingIOError):
             while not self._over:
                 self._take(os.read(self._status, 4096))
-        if self._told.endswith(b"\n"):
-            self.report = json.loads(self._told)
-        else:
+        self.report = _read_report(self._told)
+        if not self.report:
             sweep(self._marker)
         self._printed.close()
         os.close(self._status)
+
+
+def _read_report(told: bytes) -> dict[str, Any]:
+    """What the guard said first; empty if that is nothing, or something that a command wrote in its place."""
+    try:
+        report = json.loads(told.partition(b"\n")[0])
+    except ValueError:
+        return {}
+    return report if isinstance(report, dict) else {}
 
 
 _NOBODY: Final = -1  # never 0, which is the parent of the first process
 
 
 def sweep(marker: str, *, below: int = _NOBODY) -> None:
-    """End what carries a marker in its environment, or runs below a process. Blocks."""
+    """End what carries a marker in its environment, or runs below a process, where the system shows that. Blocks."""
+    if not LINUX:
+        return
     for _ in range(50):
         found = descendants(processes(marker.encode(), look=True), below, spared={below})
         if not found:

@@ -72,7 +72,10 @@ def has_other_names(real: Path) -> bool:
 
 def is_also_in(real: Path, folders: Iterable[Path]) -> bool:
     """Whether a file is, under another name, one that lies in a folder, or in one right below it. Blocks."""
-    found = real.lstat()
+    try:
+        found = real.lstat()
+    except OSError:  # it went away meanwhile
+        return False
     return any((found.st_dev, found.st_ino) == one for folder in folders for one in _files(folder, depth=2))
 
 

@@ -229,6 +229,7 @@ KILLERS = {
     "the command is over": "exit 3",
     "the guard is killed": "kill -9 $PPID; sleep 60",
     "the guard is stopped": "kill -STOP $PPID; sleep 60",
+    "the report is forged": "echo gone > /proc/$PPID/fd/$(ls /proc/$PPID/fd | sort -n | tail -n 1); sleep 60",
     "the second guard is killed": "kill -9 $second; exit 3",
     "the second guard is stopped": "kill -STOP $second; exit 3",
 }

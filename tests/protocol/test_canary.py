@@ -154,7 +154,10 @@ def test_a_key_in_a_file_reaches_nobody_whatever_reads_it_and_wherever_it_comes_
             (root / ".env").write_text(held)
             section = {"model": {"apiKeyEnv": "KEPT_KEY" if turn == 1 else "LATER_KEY"}}
             client.notify("workspace/didChangeConfiguration", {"settings": {"dsh": section}})
-            client.command("dsh.followup", {"text": "Go."})
+            pointed_at = [
+                {"uri": (root / ".env").as_uri(), "text": held if turn == 2 else KEY}
+            ]  # the keyring is asked later
+            client.command("dsh.followup", {"text": "Go.", "context": pointed_at})
             asked = client.wait_for(
                 lambda message: _type(message) == "approval/asked" and _id(message) not in done, what="approval/asked"
             )
