@@ -48,6 +48,7 @@ from dsh_lsp.plugins.retry import RetryWait
 from dsh_lsp.plugins.retry import Settings as RetrySettings
 from dsh_lsp.plugins.shortening import Settings as CompactionSettings
 from dsh_lsp.providers import ModelSettings, key_variables
+from dsh_lsp.secrets import Keys
 from dsh_lsp.session.loading import load_session
 from dsh_lsp.session.log import SessionHeader, SessionLog, wall_clock_ms
 from dsh_lsp.session.store import SessionStore, claim_session, session_lock
@@ -151,6 +152,7 @@ class Session:
     def configure(self, settings: Settings) -> None:
         """Take settings that changed; those of a new session's beginning are of no concern to this one."""
         self.context.get(CommandRules).settings = settings.shell
+        self.context.get(Keys).also_in(key_variables(settings.model))
         self.limits.value = settings.limits
         self.modes.trusted = settings.workspace_trusted
         if not settings.workspace_trusted:
@@ -283,11 +285,13 @@ def open_session(
     prompt.define("cwd", str(root))
     context.provide(ToolRegistry, registry)
     context.provide(SystemPrompt, prompt)
-    guarded = Guarded(never=[store.path.parent, state_directory()])
+    keys = Keys(key_variables(settings.model))
+    guarded = Guarded(keys=keys.known, never=[store.path.parent, state_directory()])
     ports = ports_of(log, Copies(store.path.with_suffix(".copies")), guarded)
     context.provide(Workspace, ports.workspace)
-    context.provide(CommandRules, CommandRules(root, settings.shell))
-    context.provide(ChildEnvironment, ChildEnvironment(key_variables(settings.model)))
+    context.provide(CommandRules, CommandRules(root, settings.shell, folders=guarded.folders))
+    context.provide(Keys, keys)
+    context.provide(ChildEnvironment, ChildEnvironment(keys))
     context.provide(LanguageServers, ports.languages)
     options = options_for(settings, log)
     agent = Agent(
@@ -300,6 +304,7 @@ def open_session(
             tasks=tasks,
             hooks=hooks,
             barrier=store.flush,
+            keys=keys,
         )
     )
     modes = Modes(log, settings.mode, trusted=settings.workspace_trusted)

@@ -118,6 +118,7 @@ class EditLanded(Wire):
 # -- approvals -----------------------------------------------------------------------------------------------
 
 EffectKind = Literal["read", "edit", "command", "outside", "rights", "network"]
+GrantKey: TypeAlias = str  # names one effect on one thing; a permission covers the keys that it names, and no others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +127,7 @@ class Effect(Wire):
 
     kind: EffectKind
     detail: str
-    grant_key: str
+    grant_key: GrantKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

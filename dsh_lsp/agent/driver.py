@@ -40,6 +40,7 @@ from dsh_lsp.events import (
 from dsh_lsp.llm.adapter import Llm
 from dsh_lsp.llm.meter import TokenMeter
 from dsh_lsp.messages import TextBlock, UserMessage, UserSource
+from dsh_lsp.secrets import Keys
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.tools.approvals import Approvals
 from dsh_lsp.tools.pipeline import ToolPipeline
@@ -76,6 +77,7 @@ class AgentParts:
     tasks: TaskGroup
     hooks: AgentHooks = field(default_factory=AgentHooks)
     barrier: Callable[[], Awaitable[None]] = _no_barrier
+    keys: Keys = field(default_factory=Keys)
     new_id: Callable[[], str] = new_id
     force_s: float = FORCE_S
 
@@ -110,7 +112,7 @@ class Agent:
             meter=self.meter,
             inbox=self.inbox,
             hooks=parts.hooks,
-            pipeline=ToolPipeline(parts.tools, parts.hooks.tools, self.approvals),
+            pipeline=ToolPipeline(parts.tools, parts.hooks.tools, self.approvals, keys=parts.keys),
             tasks=parts.tasks,
             barrier=parts.barrier,
             new_id=parts.new_id,

@@ -17,6 +17,7 @@ import anyio.to_thread
 from pydantic import SecretStr
 
 from dsh_lsp.errors import LlmError, LlmFailure
+from dsh_lsp.secrets import learn
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +81,7 @@ class KeySource:
         if not (key.isascii() and key.isprintable()) or " " in key:
             message = f"the API key in {self.place} has characters that no key has: copy it again"
             raise LlmError(LlmFailure(message=message, code="INVALID_CREDENTIAL"))
+        learn(key)
         return SecretStr(key)
 
     async def warm(self, *, again: bool = False) -> None:
@@ -93,6 +95,7 @@ class KeySource:
             with anyio.move_on_after(KEYRING_TIMEOUT_S):
                 found = await anyio.to_thread.run_sync(lambda: lookup(name), abandon_on_cancel=True)
                 self._kept = (found or "").strip() or None
+                learn(self._kept or "")
         except Exception as error:  # noqa: BLE001 - the border to the keyring's many back ends
             log.warning("the keyring cannot be asked: %s", error)
         self._asked = True

@@ -96,7 +96,7 @@ class Applier:
 
     async def _land(self, key: str) -> None:
         attempts = 0
-        while accepted := self._accepted(key):
+        while accepted := await self._accepted_in_place(key):
             items = apart([item for item in accepted if item.file.changes_text])
             if not items:
                 await self._whole(accepted[0])
@@ -112,6 +112,16 @@ class Applier:
                 final = await self._send(document, items, last=attempts == MAX_ATTEMPTS)
                 if final == "stale" or any(item.state != "accepted" for item in items):
                     attempts = 0  # its user types on; or what comes next has tries of its own
+
+    async def _accepted_in_place(self, key: str) -> list[Item]:
+        """What waits to be done to a file; what may not be done there any more is settled."""
+        for file in {item.file for item in self._accepted(key)}:
+            try:
+                await anyio.to_thread.run_sync(file.prepared.check)
+            except ToolError as error:
+                lost = [item for item in self._accepted(key) if item.file is file]
+                self._settle([(item, item.as_outcome("notLanded", note=str(error))) for item in lost])
+        return self._accepted(key)
 
     async def _whole(self, item: Item) -> None:
         """Do what is done to a whole file."""
@@ -306,7 +316,7 @@ class Applier:
         try:
             base = file.text if file.changes_text else None
             text, verdicts = await anyio.to_thread.run_sync(
-                write_hunks, file.path, file.change.path, base, [item.hunk for item in items]
+                write_hunks, file.prepared, base, [item.hunk for item in items]
             )
         except ToolError as error:
             self._settle([(item, item.as_outcome("notLanded", note=str(error))) for item in items])

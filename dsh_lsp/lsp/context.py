@@ -9,6 +9,7 @@ from dsh_lsp.decisions import Position
 from dsh_lsp.errors import ToolError
 from dsh_lsp.lsp.arguments import ContextItem, LspRange
 from dsh_lsp.lsp.documents import Document, Documents, path_of
+from dsh_lsp.secrets import Keys
 from dsh_lsp.workspace.disk import read_file
 from dsh_lsp.workspace.paths import shown
 from dsh_lsp.workspace.rope import Rope
@@ -16,9 +17,9 @@ from dsh_lsp.workspace.rope import Rope
 MAX_EMBEDDED_BYTES = 32_000
 
 
-def with_context(text: str, items: Sequence[ContextItem], documents: Documents, root: Path) -> str:
-    """The user's words, then what they point at: whole files by their path, parts with their text."""
-    parts = [_describe(item, documents, root) for item in items]
+def with_context(text: str, items: Sequence[ContextItem], documents: Documents, root: Path, keys: Keys) -> str:
+    """The user's words, then what they point at: whole files by their path, parts with their text, without keys."""
+    parts = [keys.hide(_describe(item, documents, root)) for item in items]
     return "\n\n".join([text, *parts])
 
 

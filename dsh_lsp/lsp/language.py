@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import anyio.to_thread
 
-from dsh_lsp.decisions import EffectKind, Range
+from dsh_lsp.decisions import GrantKey, Range
 from dsh_lsp.errors import EditorError, ToolError
 from dsh_lsp.lsp.documents import Document, Documents, Encoding, offset_to_column, path_of, uri_of
 from dsh_lsp.lsp.editor import Editor
@@ -32,7 +32,7 @@ from dsh_lsp.wire import JsonObject
 from dsh_lsp.workspace.disk import read_file
 from dsh_lsp.workspace.edits import FileEdit, Snapshot
 from dsh_lsp.workspace.language import Diagnosis, Place, Relation, Spot, Symbol
-from dsh_lsp.workspace.paths import NOTHING, Guarded, in_workspace, resolve, shown
+from dsh_lsp.workspace.paths import NOTHING, Guarded, may_touch, resolve, shown
 from dsh_lsp.workspace.port import Workspace
 from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Change, Span
@@ -59,7 +59,7 @@ class EditorLanguages:
         self._editor = editor
 
     async def diagnose(
-        self, path: str, approved: frozenset[EffectKind] = NOTHING, *, after_edit: bool = False
+        self, path: str, approved: frozenset[GrantKey] = NOTHING, *, after_edit: bool = False
     ) -> Diagnosis | None:
         """The problems of a document."""
         real = resolve(self._root, path, approved, self._guarded)
@@ -76,7 +76,7 @@ class EditorLanguages:
         return None if problems is None else Diagnosis(problems=problems, fresh=reply.get("fresh") is True)
 
     async def find(
-        self, relation: Relation, spot: Spot, approved: frozenset[EffectKind] = NOTHING
+        self, relation: Relation, spot: Spot, approved: frozenset[GrantKey] = NOTHING
     ) -> list[Place] | None:
         """Where a name is defined, used or implemented."""
         found = _read(locations_of, await self._navigate(relation, spot, approved))
@@ -85,11 +85,11 @@ class EditorLanguages:
         texts: dict[Path, Document | None] = {}
         return [await self._place(uri, place, approved, texts) for uri, place in found[:MAX_PLACES]]
 
-    async def hover(self, spot: Spot, approved: frozenset[EffectKind] = NOTHING) -> str | None:
+    async def hover(self, spot: Spot, approved: frozenset[GrantKey] = NOTHING) -> str | None:
         """What the language server says of a name."""
         return _read(hover_of, await self._navigate("hover", spot, approved))
 
-    async def outline(self, path: str, approved: frozenset[EffectKind] = NOTHING) -> list[Symbol] | None:
+    async def outline(self, path: str, approved: frozenset[GrantKey] = NOTHING) -> list[Symbol] | None:
         """The symbols of a document."""
         uri = await self._uri(path, approved)
         result = await self._request({"kind": "documentSymbols", "uri": uri})
@@ -100,7 +100,7 @@ class EditorLanguages:
         return self._symbols(_read(symbols_of, await self._request({"kind": "workspaceSymbols", "query": query})))
 
     async def rename(
-        self, spot: Spot, new_name: str, approved: frozenset[EffectKind] = NOTHING
+        self, spot: Spot, new_name: str, approved: frozenset[GrantKey] = NOTHING
     ) -> list[FileEdit] | None:
         """The edits that give a name another one everywhere."""
         reply = await self._navigate("rename", spot, approved, newName=new_name)
@@ -118,7 +118,7 @@ class EditorLanguages:
         self,
         kind: Relation | Literal["hover", "rename"],
         spot: Spot,
-        approved: frozenset[EffectKind],
+        approved: frozenset[GrantKey],
         **more: str,
     ) -> Any:
         snapshot = await self._workspace.read(spot.path, approved)
@@ -140,7 +140,7 @@ class EditorLanguages:
             log.info("%s: %s", method, error)
             return _NOTHING
 
-    async def _uri(self, path: str, approved: frozenset[EffectKind]) -> str:
+    async def _uri(self, path: str, approved: frozenset[GrantKey]) -> str:
         return (await self._workspace.read(path, approved)).uri
 
     # -- understanding ---------------------------------------------------------------------------------------
@@ -158,12 +158,12 @@ class EditorLanguages:
         return shown(self._root, real) if real is not None else uri
 
     async def _place(
-        self, uri: str, found: Range, approved: frozenset[EffectKind], texts: dict[Path, Document | None]
+        self, uri: str, found: Range, approved: frozenset[GrantKey], texts: dict[Path, Document | None]
     ) -> Place:
         """A location as people read it; the text of what lies outside is shown only where that was allowed."""
         real = path_of(uri)
         document = None
-        if real is not None and (in_workspace(self._root, real, self._guarded) or "outside" in approved):
+        if real is not None and may_touch(self._root, real, "read", approved, self._guarded):
             if real not in texts:
                 texts[real] = self._documents.at(real) or await anyio.to_thread.run_sync(
                     _document_on_disk, real, self._documents.encoding
@@ -175,7 +175,7 @@ class EditorLanguages:
         line = document.rope.line(row) if row < document.rope.line_count else ""
         return Place(path=self._name(uri), line=row + 1, column=column + 1, text=line.rstrip("\r\n"))
 
-    async def _file_edit(self, found: TextEdits, approved: frozenset[EffectKind]) -> FileEdit:
+    async def _file_edit(self, found: TextEdits, approved: frozenset[GrantKey]) -> FileEdit:
         """One document's part of a rename.
 
         Raises:

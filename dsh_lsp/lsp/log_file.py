@@ -1,6 +1,6 @@
 """Log file: where a server writes what goes wrong: a capped file of its own, and a stderr that never blocks.
 
-Owns: the log's place and size, what is blotted out in it, descriptor 2.
+Owns: the log's place and size, descriptor 2.
 Rules: a file of its own for each process, which appears with its first record and only its user can read; another
 server may rotate or remove it at any time; no key is written; nothing here raises into the code that logs.
 Knows nothing of: LSP, asyncio.
@@ -12,7 +12,6 @@ import atexit
 import errno
 import logging
 import os
-import re
 import select
 import sys
 import threading
@@ -24,6 +23,7 @@ from typing import Final
 from dsh_lsp.directories import logs_directory
 from dsh_lsp.errors import ConfigError
 from dsh_lsp.log_level import read_level
+from dsh_lsp.secrets import redact
 
 log = logging.getLogger(__name__)
 
@@ -34,22 +34,6 @@ KEPT_FILES: Final = 10  # of servers that are gone
 STDERR_WAITING_BYTES: Final = 256 << 10
 
 _FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-_SECRET_NAME: Final = re.compile("KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
-_SECRET_LOOK: Final = re.compile(r"(?=\S*\d)(?=\S*[A-Za-z])[\w.+=-]{20,}")  # a key under any other name
-_SECRET_TEXT: Final = re.compile(
-    r"""(\bbearer\s+|\bsk-|\bapi[-_]?key["']?\s*[:=]\s*["']?)[\w.~+/=-]{6,}""", re.IGNORECASE
-)
-
-
-def redact(text: str, environ: Mapping[str, str] = os.environ) -> str:
-    """Blot out keys: what looks like one, and the values of environment variables that may hold one."""
-    text = _SECRET_TEXT.sub(r"\1[hidden]", text)
-    for name, value in environ.items():
-        if len(value) >= 8 and value in text and (_SECRET_NAME.search(name) or _SECRET_LOOK.fullmatch(value)):
-            text = text.replace(value, "[hidden]")
-    return text
-
-
 # -- the file ------------------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ is raised only for a question with options.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from anyio.abc import TaskGroup
 
@@ -18,6 +18,15 @@ from dsh_lsp.lsp.editor import Editor
 from dsh_lsp.tools.questions import QuestionHook, QuestionRequest
 
 LATER = "Later"  # harmless, and so the first button
+
+
+def later_beside(options: Sequence[str]) -> str:
+    """What that button says, so that nobody takes it for an answer, nor an answer for it."""
+    taken = {option.strip().casefold() for option in options}
+    button = LATER
+    while button.casefold() in taken:
+        button = f"Answer {button.lower()}"
+    return button
 
 
 class QuestionDesk(Desk[QuestionAsked, str]):
@@ -66,6 +75,6 @@ class QuestionDesk(Desk[QuestionAsked, str]):
         options = list(waiting.asked.options or ())
         if not options:
             return
-        chosen = await self._editor.choose(f"DSH: {waiting.asked.text}", [LATER, *options])
+        chosen = await self._editor.choose(f"DSH: {waiting.asked.text}", [later_beside(options), *options])
         if chosen in options and waiting.outcome is None:
             self.settle(waiting.asked.id, chosen)

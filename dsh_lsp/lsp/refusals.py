@@ -13,7 +13,8 @@ from typing import Final
 from pygls.exceptions import JsonRpcException, JsonRpcInternalError, JsonRpcInvalidParams
 
 from dsh_lsp.errors import DshError, UsageError, error_chain
-from dsh_lsp.lsp.log_file import log_path, redact
+from dsh_lsp.lsp.log_file import log_path
+from dsh_lsp.secrets import redact
 
 log = logging.getLogger(__name__)
 

@@ -22,6 +22,7 @@ from dsh_lsp.lsp.folders import WindowFolders
 from dsh_lsp.lsp.sessions import LiveSession, Sessions
 from dsh_lsp.lsp.virtual import VirtualDocuments
 from dsh_lsp.messages import UserMessage
+from dsh_lsp.secrets import Keys
 from dsh_lsp.validation import Problem
 from dsh_lsp.wire import JsonObject
 
@@ -98,7 +99,8 @@ class Runtime:
     def message(self, live: LiveSession, args: Say) -> UserMessage:
         """The user's words, with what they point at."""
         root = Path(live.session.log.header.cwd)
-        return live.session.agent.message(with_context(args.text, args.context, self.documents, root))
+        keys = live.session.context.get(Keys)
+        return live.session.agent.message(with_context(args.text, args.context, self.documents, root, keys))
 
     def cancel_progress(self, token: str | int) -> None:
         """Cancel the turn whose progress the user cancelled."""

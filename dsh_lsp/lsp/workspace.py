@@ -13,7 +13,7 @@ from typing import Literal
 import anyio.to_thread
 
 from dsh_lsp.abort import AbortSignal
-from dsh_lsp.decisions import Effect, EffectKind
+from dsh_lsp.decisions import Effect, GrantKey
 from dsh_lsp.lsp.documents import Document, Documents, path_of, uri_of
 from dsh_lsp.lsp.review import Reviews
 from dsh_lsp.workspace.changes import Prepared, prepare
@@ -37,11 +37,16 @@ class EditorWorkspace:
         self._documents = documents
         self._reviews = reviews
 
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The other folders of the window."""
+        return tuple(self._guarded.folders()) if self._guarded is not None else ()
+
     def effects(self, path: str, kind: Literal["read", "edit"]) -> list[Effect]:
         """What touching a path means."""
         return effects_of(self.root, path, kind, self._guarded)
 
-    async def read(self, path: str, approved: frozenset[EffectKind] = NOTHING) -> Snapshot:
+    async def read(self, path: str, approved: frozenset[GrantKey] = NOTHING) -> Snapshot:
         """Read a document, unsaved text included."""
         if (document := self._untitled(path)) is not None:
             unconfirmed = self._reviews.is_unconfirmed(document.key)
@@ -74,13 +79,13 @@ class EditorWorkspace:
         """The open document that has no file yet, which goes by its URI."""
         return self._documents.get(name) if name.startswith("untitled:") else None
 
-    async def list_files(self, path: str, approved: frozenset[EffectKind] = NOTHING, *, limit: int) -> Listing:
+    async def list_files(self, path: str, approved: frozenset[GrantKey] = NOTHING, *, limit: int) -> Listing:
         """List the files below a folder."""
         folder = resolve(self.root, path, approved, self._guarded)
         return await anyio.to_thread.run_sync(lambda: list_folder(self.root, folder, limit=limit))
 
     async def read_page(
-        self, path: str, approved: frozenset[EffectKind] = NOTHING, *, first: int, limit: int
+        self, path: str, approved: frozenset[GrantKey] = NOTHING, *, first: int, limit: int
     ) -> Page | None:
         """Read some lines of a large file that no editor holds."""
         real = resolve(self.root, path, approved, self._guarded)
@@ -90,7 +95,7 @@ class EditorWorkspace:
             lambda: read_page(real, shown(self.root, real), first=first, limit=limit)
         )
 
-    async def search(self, query: Query, approved: frozenset[EffectKind] = NOTHING) -> Found:
+    async def search(self, query: Query, approved: frozenset[GrantKey] = NOTHING) -> Found:
         """Search the files below a folder, unsaved text included."""
         folder = resolve(self.root, query.path, approved, self._guarded)
         return await search(self._real_root, folder, query, self.open_documents(), program=ripgrep())
@@ -109,7 +114,7 @@ class EditorWorkspace:
         ]
 
     async def propose(
-        self, edits: Sequence[FileChange], approved: frozenset[EffectKind] = NOTHING, *, signal: AbortSignal
+        self, edits: Sequence[FileChange], approved: frozenset[GrantKey] = NOTHING, *, signal: AbortSignal
     ) -> list[HunkOutcome]:
         """Review changes and tell what became of each hunk."""
 

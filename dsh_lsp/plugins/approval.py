@@ -97,7 +97,7 @@ def decide(mode: Mode, effects: list[Effect], granted: frozenset[str]) -> Allow 
         return Denied(f"in {mode} mode the agent may not do this: {refused.kind} {refused.detail}")
     guarded = [effect for effect in effects if rules[effect.kind] == "ask"]
     open_effects = tuple(effect for effect in guarded if effect.grant_key not in granted)
-    approved = frozenset(effect.kind for effect in guarded if effect not in open_effects)
+    approved = frozenset(effect.grant_key for effect in guarded if effect not in open_effects)
     return Ask(open_effects, approved=approved) if open_effects else Allow(approved)
 
 

@@ -124,8 +124,9 @@ class Looks:
         if stamp is not None and (seen := self._seen.get(path)) is not None and seen[0] == stamp:
             return seen[1]
         digest: str | None = ""
+        known = frozenset(effect.grant_key for effect in self._workspace.effects(path, "read"))  # it was read already
         try:
-            digest = digest_of((await self._workspace.read(path, frozenset({"outside"}))).text)
+            digest = digest_of((await self._workspace.read(path, known)).text)
         except ToolError as error:
             digest = None if error.code == "NOT_FOUND" else ""  # no text any more, which is another one
         if stamp is not None:

@@ -19,6 +19,7 @@ from dsh_lsp.agent.modes import Modes
 from dsh_lsp.errors import ToolError
 from dsh_lsp.messages import PluginSource, TextBlock, UserMessage
 from dsh_lsp.plugin import Context
+from dsh_lsp.secrets import Keys
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.tools.outcome import Outcome
 from dsh_lsp.tools.pipeline import InvalidArgumentsError, validate
@@ -26,7 +27,7 @@ from dsh_lsp.tools.tool import Execution
 from dsh_lsp.workspace.port import Workspace
 
 name = "instructions"
-inject = (AgentHooks, Modes, SessionLog, Workspace)
+inject = (AgentHooks, Keys, Modes, SessionLog, Workspace)
 
 FILE: Final = "AGENTS.md"
 MAX_CHARS: Final = 16_000
@@ -36,7 +37,7 @@ MAX_SUMMARY: Final = 120
 def apply(ctx: Context, _settings: Any) -> None:
     """Note which folders are touched, and tell what their files say."""
     hooks, modes, log, workspace = ctx.get(AgentHooks), ctx.get(Modes), ctx.get(SessionLog), ctx.get(Workspace)
-    folders = {PurePosixPath(".")}
+    keys, folders = ctx.get(Keys), {PurePosixPath(".")}
 
     def note(payload: tuple[Execution, Outcome]) -> None:
         folders.update(folder for path in touched(payload[0]) for folder in PurePosixPath(path).parents)
@@ -49,7 +50,7 @@ def apply(ctx: Context, _settings: Any) -> None:
         news = []
         for folder in sorted(folders, key=lambda folder: (len(folder.parts), folder)):
             path = (folder / FILE).as_posix()
-            text = await read_instructions(workspace, path)
+            text = await read_instructions(workspace, path, keys)
             if text is not None and known.get(_summary(path)) != text:
                 source = PluginSource(plugin=name, form="instructions", summary=_summary(path))
                 news.append(UserMessage(id=new_id(), content=(TextBlock(text=text),), source=source))
@@ -90,10 +91,10 @@ def _summary(path: str) -> str:
     return path if len(path) <= MAX_SUMMARY else f"…{path[1 - MAX_SUMMARY :]}"
 
 
-async def read_instructions(workspace: Workspace, path: str) -> str | None:
-    """The message for a file; None where there is none that can be read."""
+async def read_instructions(workspace: Workspace, path: str, keys: Keys) -> str | None:
+    """The message for a file, without keys; None where there is none that can be read."""
     try:
-        text = (await workspace.read(path)).text.strip()
+        text = keys.hide((await workspace.read(path)).text).strip()
     except ToolError:
         return None
     if not text:

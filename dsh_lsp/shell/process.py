@@ -7,6 +7,7 @@ and nothing that it started survives it; a reader that is slow slows it down and
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import signal
@@ -26,11 +27,13 @@ import anyio.to_thread
 from dsh_lsp.abort import Aborted, AbortSignal
 from dsh_lsp.errors import ToolError
 from dsh_lsp.shell.environment import MARKER, ChildEnvironment
+from dsh_lsp.shell.guard import LINUX, descendants, processes
 from dsh_lsp.shell.output import Output
 from dsh_lsp.shell.scan import scan
 
 GRACE_S: Final = 1.0  # between the request to end and the end
-END_S: Final = 6.0  # how long a guard may take to end its command
+END_S: Final = 4.5  # how long a guard may take to end its command
+LEAVE_S: Final = 0.5  # how long it may take to end itself
 DRAIN_S: Final = 0.5  # for what was printed and not read yet
 PROGRESS_S: Final = 0.1
 READ_BYTES: Final = 1 << 16
@@ -80,7 +83,7 @@ async def run_command(
         ToolError: `NOT_STARTED`.
     """
     run = uuid.uuid4().hex
-    output = Output()
+    output = Output(environment.keys.known())
     guard = await anyio.to_thread.run_sync(lambda: _Guard(argv_of(command), folder, environment.of_run(run), run))
     how: Literal["exited", "timeout", "aborted"] = "exited"
     try:
@@ -117,13 +120,20 @@ async def run_command(
 
 
 async def _read(guard: _Guard, output: Output, on_output: Callable[[str], None]) -> None:
-    """Read what the command prints, and show it now and then."""
-    shown_at = 0.0
-    while (data := await guard.read()) is not None:
+    """Read what the command prints, and show it soon, but not for each piece of it."""
+    shown_at = -math.inf
+    unseen = False
+    while True:
+        wait_s = max(shown_at + PROGRESS_S - time.monotonic(), 0.0) if unseen else math.inf
+        data: bytes | None = b""
+        with anyio.move_on_after(wait_s):
+            data = await guard.read()
+        if data is None:
+            break
         output.add(data)
-        now = time.monotonic()
-        if now - shown_at >= PROGRESS_S:
-            shown_at = now
+        unseen = unseen or bool(data)
+        if unseen and time.monotonic() - shown_at >= PROGRESS_S:
+            shown_at, unseen = time.monotonic(), False
             on_output(output.recent)
     guard.drained.set()
 
@@ -137,6 +147,7 @@ class _Guard:
         self._marker = f"{MARKER}={run}"
         self._told = b""
         self._over = False
+        self._deadline = math.inf
         self._status, status = os.pipe()
         command = [sys.executable, "-I", "-S", str(_GUARD), str(status), str(GRACE_S), self._marker, *argv]
         try:
@@ -151,9 +162,11 @@ class _Guard:
                 start_new_session=True,
                 pass_fds=(status,),
             )
-        except OSError as error:
+        except BaseException as error:
             os.close(self._status)
-            raise ToolError(f"the command cannot be started: {error.strerror}", code="NOT_STARTED") from error
+            if isinstance(error, OSError):
+                raise ToolError(f"the command cannot be started: {error.strerror}", code="NOT_STARTED") from error
+            raise
         finally:
             os.close(status)
         assert self._process.stdin is not None  # noqa: S101 - for the type checker
@@ -175,49 +188,59 @@ class _Guard:
         while not self._over:
             await anyio.wait_readable(self._status)
             with suppress(BlockingIOError):
-                data = os.read(self._status, 4096)
-                self._told += data
-                self._over = not data
+                self._take(os.read(self._status, 4096))
+
+    def _take(self, data: bytes) -> None:
+        """Take more of the report; its second process may be stopped, so that the pipe does not end."""
+        self._told += data
+        self._over = not data or self._told.endswith(b"\n")
 
     def let_go(self) -> None:
-        """Cut the life line: the guard ends all that runs."""
+        """Cut the life line: the guard ends all that runs, or is ended when its time is over."""
+        self._deadline = min(self._deadline, time.monotonic() + END_S)
         with suppress(OSError):
             self._life_line.close()
 
     def close(self) -> None:
-        """Wait for the guard, clean up after one that was killed, and give everything back. Blocks."""
+        """Wait for the guard, clean up after one that was killed or stopped, and give everything back. Blocks."""
+        patience_s = LEAVE_S if self._over else max(self._deadline - time.monotonic(), 0.0)
         try:
-            self._process.wait(END_S)
+            self._process.wait(patience_s)
         except subprocess.TimeoutExpired:
+            sweep(self._marker, below=self._process.pid)  # while it holds them together
             self._process.kill()
             self._process.wait()
-        if self._told:
-            self.report = json.loads(self._told)
-        else:
+        with suppress(BlockingIOError):
+            while not self._over:
+                self._take(os.read(self._status, 4096))
+        self.report = _read_report(self._told)
+        if not self.report:
             sweep(self._marker)
         self._printed.close()
         os.close(self._status)
 
 
-def sweep(marker: str) -> None:
-    """End what carries a marker in its environment, where the system shows that: Linux."""
-    wanted = marker.encode()
+def _read_report(told: bytes) -> dict[str, Any]:
+    """What the guard said first; empty if that is nothing, or something that a command wrote in its place."""
+    try:
+        report = json.loads(told.partition(b"\n")[0])
+    except ValueError:
+        return {}
+    return report if isinstance(report, dict) else {}
+
+
+_NOBODY: Final = -1  # never 0, which is the parent of the first process
+
+
+def sweep(marker: str, *, below: int = _NOBODY) -> None:
+    """End what carries a marker in its environment, or runs below a process, where the system shows that. Blocks."""
+    if not LINUX:
+        return
     for _ in range(50):
-        found = [pid for pid in _pids() if wanted in _environment_of(pid)]
+        found = descendants(processes(marker.encode(), look=True), below, spared={below})
         if not found:
             return
         for pid in found:
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.02)
-
-
-def _pids() -> list[int]:
-    proc = Path("/proc")
-    return [int(entry.name) for entry in proc.iterdir() if entry.name.isdigit()] if proc.is_dir() else []
-
-
-def _environment_of(pid: int) -> list[bytes]:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    return []

@@ -2,15 +2,17 @@
 
 A rule is a command with its words: `git status` allows exactly that; ` *` at its end allows any more words.
 
-Rules: every command of a line must be allowed; a line that is not understood never is; a program that would be found
+Rules: every command of a line must be allowed; a builtin that runs its own words is allowed only with the words that
+it runs; a line that is not understood never is; a program that would be found
 inside the workspace, or through a relative entry of PATH, is not the one that the user meant.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +22,21 @@ from dsh_lsp.settings import SettingsModel, raises_rights
 from dsh_lsp.shell.scan import Command, scan
 
 ANY_MORE: Final = " *"
+
+# bash runs the words of these, or some of them: as commands, as code, or from a file.
+RUNS_A_PROGRAM: Final = frozenset({"command", "builtin", "exec"})
+RUNS_ITS_WORDS: Final = RUNS_A_PROGRAM | {
+    *("eval", "source", ".", "trap", "enable", "hash", "alias", "bind", "complete", "compgen", "fc", "jobs"),
+    *("mapfile", "readarray"),
+}
+# It evaluates the subscript of a variable that these are told of, and what that substitutes.
+READS_SUBSCRIPTS: Final = frozenset(
+    {
+        *("let", "test", "[", "printf", "read", "unset", "declare", "typeset", "local", "export", "readonly"),
+        *("wait", "getopts"),
+    }
+)
+_SUBSTITUTES: Final = re.compile(r"[$`]")
 _PREFIX: Final = "command:"
 
 
@@ -32,7 +49,8 @@ class ShellSettings(SettingsModel):
         json_schema_extra=raises_rights([]),
         description="Commands that run unasked: `git status` allows exactly that, `pytest *` any more words too. "
         "Every command of a line must be allowed; whatever is more than plain words, `&&`, `||`, `;`, `|`, `2>&1` "
-        "and `>/dev/null` is asked for.",
+        "and `>/dev/null` is asked for. A builtin that runs its words, as `eval` and `command`, "
+        "runs unasked only with those that a rule names.",
     )
     timeout_seconds: float = Field(default=120.0, gt=0, description="The longest that one command runs.")
 
@@ -63,12 +81,20 @@ def grant_key(command: str) -> str:
 
 
 class CommandRules:
-    """The rules in force; a later setting holds from the next line on."""
+    """The rules in force; a later setting holds from the next line on. `folders` are the other ones of the window."""
 
-    def __init__(self, root: Path, settings: ShellSettings, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self,
+        root: Path,
+        settings: ShellSettings,
+        environ: Mapping[str, str] = os.environ,
+        *,
+        folders: Callable[[], Iterable[Path]] = tuple,
+    ) -> None:
         self.settings = settings
         self._root = root
         self._environ = environ
+        self._folders = folders
 
     def covered(self, keys: Iterable[str]) -> frozenset[str]:
         """Those of some grant keys whose lines may run unasked. Blocks: programs are looked for."""
@@ -80,7 +106,7 @@ class CommandRules:
             return False
         rules = [read_rule(rule) for rule in self.settings.allow]
         return all(
-            any(_matches(words, rule, more=more) for rule, more in rules) and not self._is_impostor(words[0])
+            any(_matches(words, rule, more=more) for rule, more in rules) and not self._is_impostor(_program(words))
             for words in script.commands
         )
 
@@ -89,6 +115,7 @@ class CommandRules:
         if "/" in program:
             return False
         root = Path(os.path.realpath(self._root))
+        workspace = {root, *(Path(os.path.realpath(folder)) for folder in self._folders())}
         for entry in self._environ.get("PATH", os.defpath).split(os.pathsep):
             if not Path(entry).is_absolute():  # also the empty one, which means the current directory
                 if shutil.which(program, path=str(root / entry)) is not None:
@@ -97,9 +124,25 @@ class CommandRules:
             found = shutil.which(program, path=entry)
             if found is not None:
                 places = (Path(found), Path(os.path.realpath(found)))
-                return any(place == root or root in place.parents for place in places)
+                return any(not workspace.isdisjoint((place, *place.parents)) for place in places)
         return False
 
 
+def _program(words: Command) -> str:
+    """The program that a command runs in the end."""
+    return words[1] if words[0] in RUNS_A_PROGRAM and len(words) > 1 else words[0]
+
+
 def _matches(words: Command, rule: Command, *, more: bool) -> bool:
-    return words[: len(rule)] == rule if more else words == rule
+    if words == rule:
+        return True
+    return more and words[: len(rule)] == rule and _may_have_more(words, rule)
+
+
+def _may_have_more(words: Command, rule: Command) -> bool:
+    """Whether more words than the rule's change nothing of what is run."""
+    if words[0] in RUNS_A_PROGRAM and len(rule) > 1 and not rule[1].startswith("-"):
+        return _may_have_more(words[1:], rule[1:])
+    if words[0] in RUNS_ITS_WORDS:
+        return False
+    return words[0] not in READS_SUBSCRIPTS or not any(map(_SUBSTITUTES.search, words))

@@ -1,7 +1,7 @@
 """Outcome: what became of a call, and what plugins and tools may give as that.
 
 Rules: an outcome that passes `checked` or `rendered` can be logged; a success that comes after the cancel is marked
-as aborted, but what it had done is never hidden.
+as aborted, but what it had done is never hidden; keys are.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from dsh_lsp.abort import AbortSignal
 from dsh_lsp.errors import DshError, ToolError, error_chain
 from dsh_lsp.events import ToolFailure
-from dsh_lsp.messages import UserMessage
+from dsh_lsp.messages import TextBlock, UserMessage
+from dsh_lsp.secrets import Keys
 from dsh_lsp.tools.tool import ToolOutput
 from dsh_lsp.wire import JsonObject, json_copy
 
@@ -112,3 +113,17 @@ def late(signal: AbortSignal, outcome: Outcome) -> Outcome:
         return outcome
     text = f"{ABORTED.text}; it had already answered:\n{outcome.text}" if outcome.text else ABORTED.text
     return replace(ABORTED, text=text, meta=outcome.meta, contexts=outcome.contexts)
+
+
+def without_keys(outcome: Outcome, keys: Keys) -> Outcome:
+    """A result as everybody may have it."""
+    contexts = tuple(_message_without_keys(message, keys) for message in outcome.contexts)
+    return replace(outcome, text=keys.hide(outcome.text), meta=keys.hide_in(outcome.meta), contexts=contexts)
+
+
+def _message_without_keys(message: UserMessage, keys: Keys) -> UserMessage:
+    content = (
+        replace(block, text=keys.hide(block.text)) if isinstance(block, TextBlock) else block
+        for block in message.content
+    )
+    return replace(message, content=tuple(content))

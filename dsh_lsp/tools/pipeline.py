@@ -5,7 +5,8 @@ tool's last word → notify.
 
 Rules: a tool's exception is a result, never a crash; a refusal passes through post-execute, a failure of a plugin
 does not; a call that is cancelled before its body ran says so; a success that comes after the cancel is marked as
-aborted, a failure is kept; what is run is what was judged, whatever listeners do with their payload.
+aborted, a failure is kept; what is run is what was judged, whatever listeners do with their payload; no key that is
+in use passes, whatever brought it in: judges, screens, the log and the model get results without it.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from dsh_lsp.abort import Aborted, AbortSignal, no_stray_cancel
-from dsh_lsp.decisions import Allowed, Effect, EffectKind
+from dsh_lsp.decisions import Allowed, Effect, GrantKey
 from dsh_lsp.errors import DshError, ToolError, error_chain
 from dsh_lsp.hooks import Emit, HookSet, Waterfall
 from dsh_lsp.messages import UserMessage
+from dsh_lsp.secrets import Keys
 from dsh_lsp.tools.approvals import ApprovalHook, Approvals
 from dsh_lsp.tools.outcome import (
     ABORTED,
@@ -36,6 +38,7 @@ from dsh_lsp.tools.outcome import (
     failed,
     late,
     rendered,
+    without_keys,
 )
 from dsh_lsp.tools.questions import QuestionHook
 from dsh_lsp.tools.registry import ToolRegistry
@@ -62,9 +65,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """The call may run; `approved` names the kinds of guarded effects that the user has allowed."""
+    """The call may run; `approved` are the grant keys of the guarded effects that the user has allowed."""
 
-    approved: frozenset[EffectKind] = frozenset()
+    approved: frozenset[GrantKey] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ class Ask:
 
     effects: tuple[Effect, ...]
     reason: str | None = None
-    approved: frozenset[EffectKind] = frozenset()
+    approved: frozenset[GrantKey] = frozenset()
     unsaved: tuple[str, ...] = ()
 
 
@@ -151,6 +154,8 @@ def validate(tool: Tool[Any], arguments: JsonObject | str) -> Any:
         # By way of JSON, so that strictness means JSON's types: an array fills a tuple, "7" is no number.
         return tool.Args.model_validate_json(dump_bytes(arguments))
     except ValidationError as error:
+        if any(e["type"] == "json_invalid" for e in error.errors()):  # it was JSON, but for that
+            raise InvalidArgumentsError(["they hold half of a character, a surrogate without its other"]) from None
         raise InvalidArgumentsError(
             [f"{'.'.join(map(str, e['loc'])) or 'arguments'}: {e['msg']}" for e in error.errors()]
         ) from error
@@ -170,10 +175,18 @@ def _flaw(raw: str) -> str:
 class ToolPipeline:
     """Runs calls of one agent through its hooks."""
 
-    def __init__(self, registry: ToolRegistry, hooks: ToolHooks, approvals: Approvals | None = None) -> None:
+    def __init__(
+        self,
+        registry: ToolRegistry,
+        hooks: ToolHooks,
+        approvals: Approvals | None = None,
+        *,
+        keys: Keys | None = None,
+    ) -> None:
         self.registry = registry
         self.hooks = hooks
         self._approvals = approvals
+        self._keys = keys or Keys()
 
     # -- whether it may run ----------------------------------------------------------------------------------
 
@@ -210,7 +223,7 @@ class ToolPipeline:
             return Denied(ask.reason or f'tool "{name}" needs an approval, and nobody can be asked')
         outcome = await self._approvals.request(execution, ask.effects, ask.reason, unsaved=ask.unsaved)
         if isinstance(outcome, Allowed):
-            return Allow(ask.approved.union(effect.kind for effect in ask.effects))
+            return Allow(ask.approved.union(effect.grant_key for effect in ask.effects))
         if outcome.kind == "cancelled":
             execution.signal.check()
             return Denied(f'the approval for tool "{name}" was cancelled')
@@ -274,6 +287,7 @@ class ToolPipeline:
             outcome = replace(failed(error), final=True)
         finally:
             execution.signal = caller
+        outcome = without_keys(outcome, self._keys)
         if caller.aborted and not outcome.is_error and not invoked:
             return replace(ABORTED_BEFORE_DISPATCH, contexts=outcome.contexts)
         return late(caller, outcome)
@@ -305,9 +319,14 @@ class ToolPipeline:
             contexts=deferred + outcome.contexts,
             concludes_turn=execution.concludes_turn and not outcome.is_error,
         )
+        outcome = without_keys(outcome, self._keys)
         told = outcome if outcome.meta is None else replace(outcome, meta=json_copy(outcome.meta))
         self.hooks.result((execution, told))
         return outcome
+
+    def tell_progress(self, execution: Execution, text: str) -> None:
+        """Show how far a call is."""
+        self.hooks.progress((execution, self._keys.hide(text)))
 
     async def _judge(
         self, execution: Execution, outcome: Outcome, deferred: tuple[UserMessage, ...]

@@ -168,7 +168,7 @@ class _Group:
             turn=step.turn,
             step=step.step,
             signal=step.signal,
-            on_progress=lambda text: pipeline.hooks.progress((execution, text)),
+            on_progress=lambda text: pipeline.tell_progress(execution, text),
         )
         slot = _Slot(block, execution, _log_call(step, block))
         self._slots.append(slot)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar, get_type_hints
 from pydantic import BaseModel, ConfigDict
 
 from dsh_lsp.abort import AbortSignal
-from dsh_lsp.decisions import Effect, EffectKind
+from dsh_lsp.decisions import Effect, GrantKey
 from dsh_lsp.errors import UsageError
 from dsh_lsp.messages import ToolSpec, UserMessage
 from dsh_lsp.wire import JsonObject, Wire
@@ -51,7 +51,7 @@ class Execution:
     on_progress: Callable[[str], None] = field(default=lambda _text: None)
     contexts: list[UserMessage] = field(default_factory=list)
     concludes_turn: bool = False
-    approved: frozenset[EffectKind] = frozenset()  # the guarded effects that the user has allowed for this call
+    approved: frozenset[GrantKey] = frozenset()  # what the user has allowed for this call
     tool: Tool[Any] | None = None  # the definition that the whole call goes by; None for an unknown name
 
     def progress(self, text: str) -> None:

@@ -1,7 +1,8 @@
 """Changes: checks a proposed change before anybody reviews it, and carries out what is done to whole files.
 
 Rules: never over an existing file; a link is never moved or deleted, for what it names is another file; what is
-deleted is what was proposed to be, to the byte, and a copy of it is kept first.
+deleted is what was proposed to be, to the byte, and a copy of it is kept first; what was checked before a review is
+checked again before it is done, since the workspace lives on meanwhile.
 """
 
 from __future__ import annotations
@@ -9,29 +10,48 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
-from dsh_lsp.decisions import EffectKind
+from dsh_lsp.decisions import GrantKey
 from dsh_lsp.errors import ToolError
 from dsh_lsp.workspace.copies import Copies
-from dsh_lsp.workspace.disk import create_file, decode_bytes, move_file, read_bytes, remove_file
-from dsh_lsp.workspace.edits import FileChange, FileDelete, FileEdit, FileRename, FileRestore
+from dsh_lsp.workspace.disk import MAX_FILE_BYTES, create_file, decode_bytes, move_file, read_bytes, remove_file
+from dsh_lsp.workspace.edits import FileChange, FileDelete, FileEdit, FileRename, FileRestore, Snapshot
 from dsh_lsp.workspace.paths import Guarded, check_writable, from_home, resolve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A change that may be proposed, and the real paths that it is about."""
+    """A change that may be proposed, and the real paths that it is about.
+
+    `may_write` says of each whether it may be written still; what the user's own undo takes back has none.
+    """
 
     change: FileChange
     path: Path
     new_path: Path | None = None
+    may_write: Callable[[Path], None] | None = None
+
+    def check(self) -> None:
+        """Refuse what would now be done elsewhere, or to what became something else. Blocks.
+
+        Raises:
+            ToolError: `MOVED`, `RIGHTS`.
+        """
+        if self.may_write is None:
+            return
+        for path in filter(None, (self.path, self.new_path)):
+            if Path(os.path.realpath(path)) != path:
+                message = f"{path.name} leads elsewhere since it was proposed: a link took its place or a folder's"
+                raise ToolError(message, code="MOVED")
+            self.may_write(path)
 
 
 def prepare(
     root: Path,
     change: FileChange,
-    approved: frozenset[EffectKind],
+    approved: frozenset[GrantKey],
     *,
     is_open: Callable[[Path], bool],
     guarded: Guarded | None = None,
@@ -41,25 +61,38 @@ def prepare(
     Raises:
         ToolError: `OUTSIDE`, `RIGHTS`, `EXISTS`, `NOT_FOUND`, `NOT_A_FILE`, `TOO_LARGE`.
     """
-    real = resolve(root, change.path, approved, guarded)
+    real = resolve(root, change.path, approved, guarded, kind="edit")
     check_writable(root, real, approved, guarded)
+    _check_content(change, real, guarded or Guarded())
+    may_write = partial(check_writable, root, approved=approved, guarded=guarded)
     match change:
         case FileEdit(base=None) | FileRestore():
             _check_free(root, real, change.path, is_open)
         case FileRename(new_path=new_path):
             _check_plain(root, change.path, real)
-            target = resolve(root, new_path, approved, guarded)
+            target = resolve(root, new_path, approved, guarded, kind="edit")
             check_writable(root, target, approved, guarded)
             if not (target.exists() and target.samefile(real)):
                 _check_free(root, target, new_path, is_open)
-            return Prepared(change=change, path=real, new_path=target)
+            return Prepared(change=change, path=real, new_path=target, may_write=may_write)
         case FileDelete():
             _check_plain(root, change.path, real)
             data = read_bytes(real, change.path)
-            return Prepared(change=replace(change, data=data, text=_shown(data)), path=real)
+            return Prepared(change=replace(change, data=data, text=_shown(data)), path=real, may_write=may_write)
         case FileEdit():
             pass
-    return Prepared(change=change, path=real)
+    return Prepared(change=change, path=real, may_write=may_write)
+
+
+def _check_content(change: FileChange, real: Path, guarded: Guarded) -> None:
+    """Refuse what would carry a key into a review, a log, a copy, or a file that is not for keys."""
+    match change:
+        case FileEdit(base=Snapshot(rope=rope)):
+            guarded.check_content(str(rope), change.path)
+        case FileRename() | FileDelete() if real.is_file() and real.stat().st_size <= MAX_FILE_BYTES:
+            guarded.check_content(read_bytes(real, change.path), change.path)
+        case _:
+            pass
 
 
 def _check_free(root: Path, real: Path, name: str, is_open: Callable[[Path], bool]) -> None:
@@ -94,8 +127,9 @@ def carry_out(prepared: Prepared) -> None:
     """Move, delete or restore a file.
 
     Raises:
-        ToolError: `CHANGED` or what the disk says; nothing was done.
+        ToolError: `MOVED`, `RIGHTS`, `CHANGED` or what the disk says; nothing was done.
     """
+    prepared.check()
     match prepared:
         case Prepared(change=FileRename(new_path=name), path=path, new_path=Path() as target):
             move_file(path, target, name)

@@ -18,8 +18,8 @@ from dsh_lsp.abort import Aborted, AbortSignal
 from dsh_lsp.decisions import (
     EditLanded,
     Effect,
-    EffectKind,
     FileKind,
+    GrantKey,
     HunkDecided,
     Outcome,
     Position,
@@ -161,50 +161,55 @@ class FileWorkspace:
         self._new_id = new_id
         self._one_at_a_time = anyio.Lock()
 
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The other folders of the window."""
+        return tuple(self._guarded.folders()) if self._guarded is not None else ()
+
     def effects(self, path: str, kind: Literal["read", "edit"]) -> list[Effect]:
         """What touching a path means."""
         return effects_of(self.root, path, kind, self._guarded)
 
-    async def read(self, path: str, approved: frozenset[EffectKind] = NOTHING) -> Snapshot:
+    async def read(self, path: str, approved: frozenset[GrantKey] = NOTHING) -> Snapshot:
         """Read a file."""
 
         def read() -> Snapshot:
-            real = resolve(self.root, path, approved)
+            real = resolve(self.root, path, approved, self._guarded)
             name = shown(self.root, real)
             return Snapshot(uri=real.as_uri(), path=name, rope=Rope.of(read_file(real, name).text))
 
         return await anyio.to_thread.run_sync(read)
 
-    async def list_files(self, path: str, approved: frozenset[EffectKind] = NOTHING, *, limit: int) -> Listing:
+    async def list_files(self, path: str, approved: frozenset[GrantKey] = NOTHING, *, limit: int) -> Listing:
         """List the files below a folder."""
         return await anyio.to_thread.run_sync(
-            lambda: list_folder(self.root, resolve(self.root, path, approved), limit=limit)
+            lambda: list_folder(self.root, resolve(self.root, path, approved, self._guarded), limit=limit)
         )
 
     async def read_page(
-        self, path: str, approved: frozenset[EffectKind] = NOTHING, *, first: int, limit: int
+        self, path: str, approved: frozenset[GrantKey] = NOTHING, *, first: int, limit: int
     ) -> Page | None:
         """Read some lines of a large file."""
 
         def read() -> Page | None:
-            real = resolve(self.root, path, approved)
+            real = resolve(self.root, path, approved, self._guarded)
             return read_page(real, shown(self.root, real), first=first, limit=limit) if is_large(real) else None
 
         return await anyio.to_thread.run_sync(read)
 
-    async def search(self, query: Query, approved: frozenset[EffectKind] = NOTHING) -> Found:
+    async def search(self, query: Query, approved: frozenset[GrantKey] = NOTHING) -> Found:
         """Search the files below a folder."""
-        root, folder = await anyio.to_thread.run_sync(
-            lambda: (resolve(self.root, "."), resolve(self.root, query.path, approved))
+        root, folder, program = await anyio.to_thread.run_sync(
+            lambda: (resolve(self.root, "."), resolve(self.root, query.path, approved, self._guarded), ripgrep())
         )
-        return await search(root, folder, query, self.open_documents(), program=ripgrep())
+        return await search(root, folder, query, self.open_documents(), program=program)
 
     def open_documents(self) -> list[OpenDocument]:
         """Nobody holds any."""
         return []
 
     async def propose(
-        self, edits: Sequence[FileChange], approved: frozenset[EffectKind] = NOTHING, *, signal: AbortSignal
+        self, edits: Sequence[FileChange], approved: frozenset[GrantKey] = NOTHING, *, signal: AbortSignal
     ) -> list[HunkOutcome]:
         """Have every hunk decided, carry out those that are accepted, and tell what became of each."""
         proposal = self._new_id()
@@ -215,7 +220,7 @@ class FileWorkspace:
                 await self._review(file, signal)
         return [file.outcomes[hunk.id] for file in files for hunk in file.hunks]
 
-    def _plan(self, proposal: str, change: FileChange, approved: frozenset[EffectKind]) -> _File:
+    def _plan(self, proposal: str, change: FileChange, approved: frozenset[GrantKey]) -> _File:
         """Cut a change into hunks.
 
         Raises:
@@ -274,9 +279,7 @@ class FileWorkspace:
             # Never torn: a thread that writes is waited for, and what it did is logged before the next await.
             if isinstance(file.change, FileEdit):
                 base = None if file.change.base is None else file.text
-                text, verdicts = await anyio.to_thread.run_sync(
-                    write_hunks, file.prepared.path, file.change.path, base, hunks
-                )
+                text, verdicts = await anyio.to_thread.run_sync(write_hunks, file.prepared, base, hunks)
             else:
                 return [await self._carry_out(file, hunks[0])]
         except ToolError as error:
@@ -321,12 +324,14 @@ class FileWorkspace:
         self._log.append(ReviewDecided(proposal=file.proposal, hunks=tuple(decided)))
 
 
-def write_hunks(path: Path, name: str, base: Rope | None, hunks: Sequence[Hunk]) -> tuple[Rope, dict[str, Verdict]]:
+def write_hunks(prepared: Prepared, base: Rope | None, hunks: Sequence[Hunk]) -> tuple[Rope, dict[str, Verdict]]:
     """Write hunks of `base` into a file as it is now, or create it (None): its text after, and what became of each.
 
     Raises:
         ToolError: nothing was written.
     """
+    path, name = prepared.path, prepared.change.path
+    prepared.check()
     if base is None:
         create_file(path, hunks[0].new, name)
         return Rope.of(hunks[0].new), {hunks[0].id: Landed(Span(0, len(hunks[0].new)))}

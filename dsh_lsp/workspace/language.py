@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
-from dsh_lsp.decisions import EffectKind
+from dsh_lsp.decisions import GrantKey
 from dsh_lsp.workspace.edits import FileEdit
 from dsh_lsp.workspace.paths import NOTHING
 
@@ -74,26 +74,26 @@ class LanguageServers(Protocol):
     """The language servers of the user's editor. Each method raises `ToolError` for a spot that is not there."""
 
     async def diagnose(
-        self, path: str, approved: frozenset[EffectKind] = NOTHING, *, after_edit: bool = False
+        self, path: str, approved: frozenset[GrantKey] = NOTHING, *, after_edit: bool = False
     ) -> Diagnosis | None:
         """The problems of a document; `after_edit` waits for news about its text as it is now, at most 2 s."""
 
     async def find(
-        self, relation: Relation, spot: Spot, approved: frozenset[EffectKind] = NOTHING
+        self, relation: Relation, spot: Spot, approved: frozenset[GrantKey] = NOTHING
     ) -> list[Place] | None:
         """Where a name is defined, used or implemented."""
 
-    async def hover(self, spot: Spot, approved: frozenset[EffectKind] = NOTHING) -> str | None:
+    async def hover(self, spot: Spot, approved: frozenset[GrantKey] = NOTHING) -> str | None:
         """What the language server says of a name; empty when that is nothing."""
 
-    async def outline(self, path: str, approved: frozenset[EffectKind] = NOTHING) -> list[Symbol] | None:
+    async def outline(self, path: str, approved: frozenset[GrantKey] = NOTHING) -> list[Symbol] | None:
         """The symbols of a document, in its order."""
 
     async def lookup(self, query: str) -> list[Symbol] | None:
         """The symbols of the workspace whose names fit a query."""
 
     async def rename(
-        self, spot: Spot, new_name: str, approved: frozenset[EffectKind] = NOTHING
+        self, spot: Spot, new_name: str, approved: frozenset[GrantKey] = NOTHING
     ) -> list[FileEdit] | None:
         """The edits that give a name another one everywhere; nothing is written.
 
@@ -106,26 +106,26 @@ class NoLanguageServers:
     """Where there is no editor, nobody offers anything."""
 
     async def diagnose(
-        self, path: str, approved: frozenset[EffectKind] = NOTHING, *, after_edit: bool = False
+        self, path: str, approved: frozenset[GrantKey] = NOTHING, *, after_edit: bool = False
     ) -> Diagnosis | None:
         """Nobody knows."""
 
     async def find(
-        self, relation: Relation, spot: Spot, approved: frozenset[EffectKind] = NOTHING
+        self, relation: Relation, spot: Spot, approved: frozenset[GrantKey] = NOTHING
     ) -> list[Place] | None:
         """Nobody knows."""
 
-    async def hover(self, spot: Spot, approved: frozenset[EffectKind] = NOTHING) -> str | None:
+    async def hover(self, spot: Spot, approved: frozenset[GrantKey] = NOTHING) -> str | None:
         """Nobody knows."""
 
-    async def outline(self, path: str, approved: frozenset[EffectKind] = NOTHING) -> list[Symbol] | None:
+    async def outline(self, path: str, approved: frozenset[GrantKey] = NOTHING) -> list[Symbol] | None:
         """Nobody knows."""
 
     async def lookup(self, query: str) -> list[Symbol] | None:
         """Nobody knows."""
 
     async def rename(
-        self, spot: Spot, new_name: str, approved: frozenset[EffectKind] = NOTHING
+        self, spot: Spot, new_name: str, approved: frozenset[GrantKey] = NOTHING
     ) -> list[FileEdit] | None:
         """Nobody knows."""
 

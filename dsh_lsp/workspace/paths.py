@@ -7,25 +7,18 @@ count, and the other folders of the user's window, whose paths are absolute.
 from __future__ import annotations
 
 import os
-import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from dsh_lsp.decisions import Effect, EffectKind
+from dsh_lsp.decisions import Effect, GrantKey
 from dsh_lsp.errors import ToolError
+from dsh_lsp.workspace.rights import belongs_to_version_control, gives_rights, has_other_names, is_also_in
 
-# Files that decide what an editor or a shell runs; a model that can write them has more rights than it was given.
-_RIGHTS_FOLDERS = frozenset({".vscode", ".dsh", ".zed", ".helix", ".idea", ".devcontainer"})
-_RIGHTS_FILES = frozenset({".nvim.lua", ".nvimrc", ".exrc", ".vimrc", ".envrc", ".dir-locals.el", ".dir-locals-2.el"})
-_RIGHTS_SUFFIXES = (".code-workspace", ".sublime-project")
-_NEVER_FOLDERS = frozenset({".git", "git~1"})  # also as an old file system spells it
+Touch = Literal["read", "edit"]
 
-# Some file systems pass over these in a name.
-_PASSED_OVER = dict.fromkeys([*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
-
-NOTHING: frozenset[EffectKind] = frozenset()
+NOTHING: frozenset[GrantKey] = frozenset()
 
 
 def locate(root: Path, path: str) -> Path:
@@ -59,14 +52,30 @@ def in_workspace(root: Path, real: Path, guarded: Guarded | None) -> bool:
     return is_inside(root, real) or (guarded is not None and any(is_inside(one, real) for one in guarded.folders()))
 
 
-def resolve(root: Path, path: str, approved: frozenset[EffectKind] = NOTHING, guarded: Guarded | None = None) -> Path:
+def may_touch(
+    root: Path, real: Path, kind: Touch, approved: frozenset[GrantKey] = NOTHING, guarded: Guarded | None = None
+) -> bool:
+    """Whether a located path lies in the workspace, or the user has allowed this very one; to edit is to read too."""
+    kinds: tuple[Touch, ...] = ("read", "edit") if kind == "read" else ("edit",)
+    name = shown(root, real)
+    return in_workspace(root, real, guarded) or not approved.isdisjoint(_outside_key(one, name) for one in kinds)
+
+
+def resolve(
+    root: Path,
+    path: str,
+    approved: frozenset[GrantKey] = NOTHING,
+    guarded: Guarded | None = None,
+    *,
+    kind: Touch = "read",
+) -> Path:
     """Locate a path that a tool may touch.
 
     Raises:
-        ToolError: `OUTSIDE`, it does not lie in the workspace and the user has not allowed that.
+        ToolError: `OUTSIDE`, it does not lie in the workspace and the user has not allowed it.
     """
     real = locate(root, path)
-    if "outside" not in approved and not in_workspace(root, real, guarded):
+    if not may_touch(root, real, kind, approved, guarded):
         raise ToolError(f"{path} lies outside the workspace {os.path.realpath(root)}", code="OUTSIDE")
     return real
 
@@ -76,32 +85,32 @@ def shown(root: Path, real: Path) -> str:
     return real.relative_to(os.path.realpath(root)).as_posix() if is_inside(root, real) else real.as_posix()
 
 
-def gives_rights(real: Path) -> bool:
-    """Whether a file decides what other programs may run."""
-    parts = [_plain(part) for part in real.parts]
-    name = parts[-1] if parts else ""
-    return bool(_RIGHTS_FOLDERS.intersection(parts)) or name in _RIGHTS_FILES or name.endswith(_RIGHTS_SUFFIXES)
-
-
-def _plain(part: str) -> str:
-    """A name as the most generous file system compares it."""
-    return unicodedata.normalize("NFC", part.translate(_PASSED_OVER)).casefold().rstrip(". ")
-
-
 @dataclass(slots=True, kw_only=True)
 class Guarded:
     """What counts beside a root: `never` are written by no tool, `rights` only with a permission.
 
-    `folders` are those of the user's window, as they are now; they belong to the workspace, as the root does.
+    `folders` are those of the user's window, as they are now; they belong to the workspace, as the root does. A file
+    that holds one of `keys` is written by no tool either.
     """
 
     folders: Callable[[], Iterable[Path]] = field(default=tuple)
+    keys: Callable[[], Iterable[str]] = field(default=tuple)
     never: list[Path] = field(default_factory=list)
     rights: Callable[[], Iterable[Path]] = field(default=tuple)
 
     def holds(self, real: Path) -> bool:
         """Whether a path is one that no tool writes, or lies in one."""
         return any(lies_below(real, place) for place in self.never)
+
+    def check_content(self, data: str | bytes, name: str) -> None:
+        """Refuse a file by what it holds: it would be copied into reviews, logs and beside them.
+
+        Raises:
+            ToolError: `RIGHTS`.
+        """
+        for key in self.keys():
+            if (key in data) if isinstance(data, str) else (key.encode() in data):
+                raise ToolError(f"{name} holds an API key that is in use; the agent never writes it", code="RIGHTS")
 
     def gives_rights(self, real: Path) -> bool:
         """Whether writing a path gives rights."""
@@ -115,7 +124,7 @@ def lies_below(real: Path, place: Path) -> bool:
 
 
 def check_writable(
-    root: Path, real: Path, approved: frozenset[EffectKind] = NOTHING, guarded: Guarded | None = None
+    root: Path, real: Path, approved: frozenset[GrantKey] = NOTHING, guarded: Guarded | None = None
 ) -> None:
     """Refuse files that no tool writes, and those that need a permission that was not given.
 
@@ -124,26 +133,48 @@ def check_writable(
     """
     guarded = guarded or Guarded()
     name = shown(root, real)
-    if _NEVER_FOLDERS.intersection(map(_plain, real.parts)):
+    linked = has_other_names(real)
+    if belongs_to_version_control(real) or (linked and is_also_in(real, _git_folders(root, guarded))):
         raise ToolError(f"{name} belongs to version control; the agent never writes it", code="RIGHTS")
-    if guarded.holds(real):
+    if guarded.holds(real) or (linked and is_also_in(real, guarded.never)):
         raise ToolError(f"{name} holds sessions or keys; the agent never writes it", code="RIGHTS")
-    if "rights" not in approved and (gives_rights(real) or guarded.gives_rights(real)):
-        raise ToolError(
-            f"{name} decides what other programs may run; the user has not allowed writing it", code="RIGHTS"
-        )
+    if _rights_key(name) in approved or not (why := _why_rights(real, guarded)):
+        return
+    raise ToolError(f"{name} {why}; the user has not allowed writing it", code="RIGHTS")
 
 
-def effects_of(root: Path, path: str, kind: Literal["read", "edit"], guarded: Guarded | None = None) -> list[Effect]:
+def _git_folders(root: Path, guarded: Guarded) -> list[Path]:
+    return [folder / ".git" for folder in (root, *guarded.folders())]
+
+
+def _why_rights(real: Path, guarded: Guarded | None) -> str:
+    """Why writing a path needs a permission of its own; empty if it does not."""
+    if gives_rights(real) or (guarded is not None and guarded.gives_rights(real)):
+        return "decides what other programs may run"
+    return "has other names (hard links), and may be any file under another one" if has_other_names(real) else ""
+
+
+def _outside_key(kind: Touch, name: str) -> GrantKey:
+    return f"outside:{kind}:{name}"
+
+
+def _rights_key(name: str) -> GrantKey:
+    return f"rights:{name}"
+
+
+def effects_of(root: Path, path: str, kind: Touch, guarded: Guarded | None = None) -> list[Effect]:
     """What touching a path means, for whoever judges it."""
     try:
         real = locate(root, path)
-    except ToolError:
-        return []  # the tool itself says what is wrong
+    except ToolError:  # the tool itself says what is wrong; until then it may be anywhere
+        name = path.encode("unicode_escape").decode()
+        effect = Effect(kind=kind, detail=name, grant_key=f"{kind}:{name}")
+        return [effect, Effect(kind="outside", detail=f"{kind} {name}", grant_key=_outside_key(kind, name))]
     name = shown(root, real)
     effects = [Effect(kind=kind, detail=name, grant_key=f"{kind}:{name}")]
     if not in_workspace(root, real, guarded):
-        effects.append(Effect(kind="outside", detail=f"{kind} {name}", grant_key=f"outside:{kind}:{name}"))
-    if kind == "edit" and (gives_rights(real) or (guarded is not None and guarded.gives_rights(real))):
-        effects.append(Effect(kind="rights", detail=name, grant_key=f"rights:{name}"))
+        effects.append(Effect(kind="outside", detail=f"{kind} {name}", grant_key=_outside_key(kind, name)))
+    if kind == "edit" and (why := _why_rights(real, guarded)):
+        detail = name if gives_rights(real) else f"{name}, which {why}"
+        effects.append(Effect(kind="rights", detail=detail, grant_key=_rights_key(name)))
     return effects

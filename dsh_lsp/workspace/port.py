@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from dsh_lsp.abort import AbortSignal
-from dsh_lsp.decisions import Effect, EffectKind
+from dsh_lsp.decisions import Effect, GrantKey
 from dsh_lsp.workspace.edits import FileChange, HunkOutcome, Snapshot
 from dsh_lsp.workspace.paths import NOTHING
 
@@ -98,17 +98,21 @@ class Workspace(Protocol):
     def root(self) -> Path:
         """The folder that paths are relative to."""
 
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The other folders of the user's window, as they are now."""
+
     def effects(self, path: str, kind: Literal["read", "edit"]) -> list[Effect]:
         """What touching a path means, for whoever judges the call; pure."""
 
-    async def read(self, path: str, approved: frozenset[EffectKind] = NOTHING) -> Snapshot:
+    async def read(self, path: str, approved: frozenset[GrantKey] = NOTHING) -> Snapshot:
         """Read a document, unsaved text included; `approved` is what the user has allowed for this call.
 
         Raises:
             ToolError: `OUTSIDE`, `NOT_FOUND`, `NOT_A_FILE`, `NOT_TEXT`.
         """
 
-    async def list_files(self, path: str, approved: frozenset[EffectKind] = NOTHING, *, limit: int) -> Listing:
+    async def list_files(self, path: str, approved: frozenset[GrantKey] = NOTHING, *, limit: int) -> Listing:
         """List the files below a folder, ignored ones left out.
 
         Raises:
@@ -116,7 +120,7 @@ class Workspace(Protocol):
         """
 
     async def read_page(
-        self, path: str, approved: frozenset[EffectKind] = NOTHING, *, first: int, limit: int
+        self, path: str, approved: frozenset[GrantKey] = NOTHING, *, first: int, limit: int
     ) -> Page | None:
         """Read some lines of a large file that no editor holds; None for any other, which `read` reads whole.
 
@@ -124,7 +128,7 @@ class Workspace(Protocol):
             ToolError: `OUTSIDE`, `NOT_TEXT`, `PAST_END`.
         """
 
-    async def search(self, query: Query, approved: frozenset[EffectKind] = NOTHING) -> Found:
+    async def search(self, query: Query, approved: frozenset[GrantKey] = NOTHING) -> Found:
         """Search the files below a folder, unsaved text included, ignored files left out.
 
         Raises:
@@ -135,7 +139,7 @@ class Workspace(Protocol):
         """The documents of the workspace that the editor holds, with their text as it is there."""
 
     async def propose(
-        self, edits: Sequence[FileChange], approved: frozenset[EffectKind] = NOTHING, *, signal: AbortSignal
+        self, edits: Sequence[FileChange], approved: frozenset[GrantKey] = NOTHING, *, signal: AbortSignal
     ) -> list[HunkOutcome]:
         """Show edits for review and wait until every hunk is decided, or the signal fires.
 

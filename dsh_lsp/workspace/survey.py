@@ -6,10 +6,13 @@ did; a workspace that is too large is not surveyed, and the model is told so.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from dsh_lsp.errors import ToolError
 from dsh_lsp.workspace.walk import list_folder
 
 MAX_FILES: Final = 50_000
@@ -20,7 +23,7 @@ Survey = dict[str, Stamp]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """What became different, by paths relative to the root, sorted."""
+    """What became different, by paths as the model reads them, sorted."""
 
     created: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -32,18 +35,22 @@ class Difference:
         return (*self.created, *self.changed, *self.deleted)
 
 
-def survey(root: Path) -> Survey | None:
-    """Look at all files; None when there are too many. Blocks."""
-    listing = list_folder(root, root, limit=MAX_FILES)
-    if listing.truncated:
-        return None
+def survey(root: Path, others: Iterable[Path] = ()) -> Survey | None:
+    """Look at all files of the root and of other folders; None when there are too many. Blocks."""
     found: Survey = {}
-    for entry in listing.entries:
+    for folder in dict.fromkeys(Path(os.path.realpath(one)) for one in (root, *others)):
         try:
-            stat = (root / entry.path).stat()
-        except OSError:
+            listing = list_folder(root, folder, limit=MAX_FILES - len(found))
+        except ToolError:  # it went away meanwhile
             continue
-        found[entry.path] = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+        if listing.truncated:
+            return None
+        for entry in listing.entries:
+            try:
+                stat = (root / entry.path).stat()
+            except OSError:
+                continue
+            found[entry.path] = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
     return found
 
 

@@ -20,6 +20,7 @@ from dsh_lsp.llm.scripted import call_text, say
 from dsh_lsp.plugin import Context
 from dsh_lsp.plugins import toolbox
 from dsh_lsp.plugins.toolbox import find_tools
+from dsh_lsp.secrets import Keys
 from dsh_lsp.shell.environment import ChildEnvironment
 from dsh_lsp.shell.rules import CommandRules, ShellSettings
 from dsh_lsp.tools.outcome import ABORTED_BEFORE_DISPATCH
@@ -59,7 +60,7 @@ def built(kind: type[Tool[Any]], **services: Any) -> Tool[Any]:
         Workspace: services.get("workspace") or FakeWorkspace(),
         Spills: Spills(Path("/no/such/outputs")),
         CommandRules: CommandRules(Path("/w"), ShellSettings()),
-        ChildEnvironment: ChildEnvironment(()),
+        ChildEnvironment: ChildEnvironment(Keys()),
     }
     needs = [hint for key, hint in get_type_hints(kind.__init__).items() if key != "return"]
     return kind(*(given_.get(need, Untouchable()) for need in needs))

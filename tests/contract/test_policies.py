@@ -88,7 +88,7 @@ def test_a_verdict_follows_from_the_table_and_the_keys_that_were_granted(mode, w
     if isinstance(verdict, Ask):
         assert list(verdict.effects) == uncovered
     assert not isinstance(verdict, Denied)
-    covered = {one.kind for one in guarded if one not in uncovered}
+    covered = {one.grant_key for one in guarded if one not in uncovered}
     assert verdict.approved == covered, "what was granted counts, also beside what is still asked"
 
 
@@ -101,8 +101,8 @@ def test_modes_that_only_read_ask_for_nothing_but_reading_outside(mode, wanted, 
 
 
 verdicts = st.one_of(
-    st.builds(Allow, st.frozensets(st.sampled_from(KINDS))),
-    st.builds(Ask, effects.map(tuple), st.none() | st.just("why"), st.frozensets(st.sampled_from(KINDS))),
+    st.builds(Allow, grants),
+    st.builds(Ask, effects.map(tuple), st.none() | st.just("why"), grants),
 )
 
 
@@ -216,7 +216,7 @@ async def test_what_was_granted_counts_beside_what_is_asked_now() -> None:
     async with with_plugins([call("out") + call("both"), say("ok")], approval, tools=tools) as w:
         w.h.agent.hooks.tools.approval.listen(says(Allowed(kind="allowedSession", grant_keys=("outside:x",))))
         await w.h.ask("go")
-        assert seen == [frozenset({"outside"}), frozenset({"outside", "rights"})]
+        assert seen == [frozenset({"outside:x"}), frozenset({"outside:x", "rights:x"})]
 
 
 @pytest.mark.parametrize("others", [Denied("not that"), Ask((effect("network"),), "why")], ids=["denies", "asks"])

@@ -9,18 +9,24 @@ from contextlib import suppress
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import pytest
 
+from dsh_lsp.abort import AbortSignal
 from dsh_lsp.decisions import Allowed, ApprovalAsked, Refused
+from dsh_lsp.errors import ToolError
 from dsh_lsp.llm.scripted import call, say
 from dsh_lsp.plugins import approval
 from dsh_lsp.plugins.tools.shell import Shell
 from dsh_lsp.plugins.tools.write_file import WriteFile
+from dsh_lsp.secrets import Keys
 from dsh_lsp.shell.environment import ChildEnvironment
 from dsh_lsp.shell.guard import read_row
+from dsh_lsp.shell.process import run_command
 from dsh_lsp.shell.rules import CommandRules, ShellSettings
 from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.files import FileWorkspace, accept_all
+from dsh_lsp.workspace.paths import Guarded
 from dsh_lsp.workspace.port import OpenDocument
 from tests.support.headless_tools import answers, codes, errors, with_plugins
 from tests.support.loop import USER
@@ -36,18 +42,28 @@ class Here:
     def __init__(self, root: Path, **settings: object) -> None:
         self.root = root
         self.open: dict[str, str] = {}
+        self.folders: list[Path] = []
         self.environ = {**os.environ, "DEEPSEEK_API_KEY": KEY, "COPY_OF_IT": KEY}
         self.settings = ShellSettings(**settings)
 
+    @property
+    def keys(self) -> Keys:
+        return Keys({"DEEPSEEK_API_KEY"}, self.environ)
+
     def shell(self, h) -> Shell:
         workspace = FileWorkspace(
-            self.root, h.log, decide=accept_all, new_id=lambda: "id", copies=Copies(self.root.parent / "copies")
+            self.root,
+            h.log,
+            decide=accept_all,
+            new_id=lambda: "id",
+            copies=Copies(self.root.parent / "copies"),
+            guarded=Guarded(folders=lambda: self.folders),
         )
         workspace.open_documents = lambda: [  # type: ignore[method-assign]
             OpenDocument(path=path, uri=(self.root / path).as_uri(), text=text) for path, text in self.open.items()
         ]
         rules = CommandRules(self.root, self.settings, self.environ)
-        return Shell(workspace, rules, ChildEnvironment({"DEEPSEEK_API_KEY"}, self.environ))
+        return Shell(workspace, rules, ChildEnvironment(self.keys))
 
 
 @pytest.fixture
@@ -61,7 +77,7 @@ def here(tmp_path: Path) -> Here:
 async def run(here: Here, *commands: str, **more):
     """The results of some commands."""
     script = [*(call("shell", command=command, **more) for command in commands), say("ok")]
-    async with with_plugins(script) as w:
+    async with with_plugins(script, parts={"keys": here.keys}) as w:
         w.h.registry.register(here.shell(w.h))
         with anyio.fail_after(20):
             w.h.agent.followup(w.h.say("go"))
@@ -89,6 +105,16 @@ async def test_what_the_command_did_to_files_is_found_and_told(here: Here) -> No
     ]
 
 
+async def test_what_it_did_in_another_folder_of_the_window_is_told_and_of_ignored_files_nothing(here: Here) -> None:
+    other = here.root.parent / "other"
+    other.mkdir()
+    here.folders = [other]
+    (here.root / ".ignore").write_text(".env\n")
+    texts, _ = await run(here, f"touch .env '{other}/new.txt'")
+    assert texts[0].splitlines()[1:] == ["[exit code 0]", f"[created: {other}/new.txt]"]
+    assert "not ignored ones" in Shell.description
+
+
 async def test_no_input_no_terminal_and_no_stdout_of_ours(here: Here, capfd) -> None:
     texts, _ = await run(here, "cat; tty; read x < /dev/tty; echo done")
     assert "not a tty" in texts[0]
@@ -109,6 +135,30 @@ async def test_a_command_that_cannot_begin_says_so(here: Here) -> None:
     assert "exit code 127" in texts[0]
     assert texts[1] == "°\n[exit code 0]"
     assert "NUL" in texts[2]
+
+
+def descriptors() -> int:
+    return len(list(Path("/dev/fd").iterdir()))
+
+
+async def test_half_of_a_character_is_refused_and_nothing_stays_open(here: Here) -> None:
+    texts, failed = await run(here, "echo '\ud800'")
+    assert (texts, failed) == (
+        ["Error: invalid arguments: they hold half of a character, a surrogate without its other"],
+        [True],
+    )
+    opened = await anyio.to_thread.run_sync(descriptors)
+    for command in ("echo '\ud800'", f"echo {'x' * 300_000}"):
+        with pytest.raises((UnicodeEncodeError, ToolError)):
+            await run_command(
+                command,
+                folder=here.root,
+                environment=ChildEnvironment(here.keys),
+                timeout_s=5,
+                abort=AbortSignal(),
+                on_output=lambda _: None,
+            )
+    assert await anyio.to_thread.run_sync(descriptors) == opened
 
 
 def alive(pids: list[int]) -> list[int]:
@@ -153,6 +203,73 @@ async def test_a_guard_that_is_killed_takes_its_command_along(here: Here) -> Non
     assert alive([int(line) for line in (here.root / "pids").read_text().split()]) == []
 
 
+HOPPER = """
+import os, sys, time
+os.setsid()
+end = time.monotonic() + 30
+while time.monotonic() < end:
+    if os.fork():
+        os._exit(0)
+    time.sleep(float(sys.argv[1]))
+"""
+
+# Each in another way out of reach: by forking on and on, without a parent, a session, an environment or signals.
+ESCAPES = r"""
+trap '' TERM HUP
+for pause in 0 0.002 0.05; do ({python} -S hop.py $pause $PWD >/dev/null 2>&1 &); done
+(setsid sh -c "sleep 60; : $PWD" &)
+(env -i setsid /bin/sh -c "/bin/sleep 60; : $PWD" &)
+nohup sh -c "sleep 60; : $PWD" >/dev/null 2>&1 &
+sh -c "kill -STOP \$\$; : $PWD" &
+second=$(sed -n 's/^PPid:[^0-9]*//p' /proc/$PPID/status)
+grep -qa guard.py "/proc/$second/cmdline" || exit 9
+sleep 0.3
+"""
+KILLERS = {
+    "the command is over": "exit 3",
+    "the guard is killed": "kill -9 $PPID; sleep 60",
+    "the guard is stopped": "kill -STOP $PPID; sleep 60",
+    "the report is forged": "echo gone > /proc/$PPID/fd/$(ls /proc/$PPID/fd | sort -n | tail -n 1); sleep 60",
+    "the second guard is killed": "kill -9 $second; exit 3",
+    "the second guard is stopped": "kill -STOP $second; exit 3",
+}
+
+
+def running_in(folder: Path) -> list[str]:
+    """The command lines that name a folder, looked for more than once: one that forks on can be missed."""
+    found = []
+    for _ in range(20):
+        for proc in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                line = (proc / "cmdline").read_bytes().decode(errors="replace")
+                if str(folder) in line:
+                    found.append(f"{proc.name} {line}")
+        time.sleep(0.005)
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a process can get rid of what it is found by")
+@pytest.mark.parametrize("how", KILLERS)
+async def test_nothing_escapes_however_it_forks_and_whatever_it_does_to_the_guards(here: Here, how: str) -> None:
+    (here.root / "hop.py").write_text(HOPPER)
+    texts, _ = await run(here, ESCAPES.replace("{python}", sys.executable) + KILLERS[how])
+    found = await anyio.to_thread.run_sync(running_in, here.root)
+    assert found == [], texts
+    assert ("exit code 3" if "exit 3" in KILLERS[how] else "ended from outside") in texts[0]
+    assert "could not be ended" not in texts[0]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is nobody to look for them")
+@pytest.mark.skipif(os.environ.get("HYPOTHESIS_PROFILE") != "long", reason="takes 6 s: part of the long run")
+async def test_guards_that_are_both_stopped_are_ended_at_the_limit_with_all_below_them(here: Here) -> None:
+    command = ESCAPES.replace("{python}", sys.executable) + "kill -STOP $second $PPID; sleep 60"
+    (here.root / "hop.py").write_text("")
+    started = time.monotonic()
+    await run(here, command, timeout_seconds=0.5)
+    assert time.monotonic() - started < 0.5 + 6.5, "once over its time, not twice"
+    assert await anyio.to_thread.run_sync(running_in, here.root) == []
+
+
 async def test_a_cancel_ends_it_and_keeps_what_it_had_said(here: Here) -> None:
     async with with_plugins([call("shell", command="echo begun; touch here; sleep 60")]) as w:
         w.h.registry.register(here.shell(w.h))
@@ -168,6 +285,19 @@ async def test_a_cancel_ends_it_and_keeps_what_it_had_said(here: Here) -> None:
             await w.h.agent.when_idle()
         assert codes(w.h) == ["ABORTED"]
         assert "begun" in answers(w.h)[0]
+
+
+async def test_live_output_is_up_to_date_while_the_command_says_no_more(here: Here) -> None:
+    async with with_plugins([call("shell", command="echo one; sleep 0.03; echo two; sleep 60")]) as w:
+        w.h.registry.register(here.shell(w.h))
+        heard = anyio.Event()
+        w.h.agent.hooks.tools.progress.listen(lambda told: heard.set() if told[1] == "one\ntwo\n" else None)
+        w.h.agent.followup(w.h.say("go"))
+        with anyio.fail_after(10):
+            await heard.wait()
+        w.h.agent.cancel(USER)
+        with anyio.fail_after(5):
+            await w.h.agent.when_idle()
 
 
 async def test_no_key_of_ours_reaches_a_child_or_comes_back(here: Here) -> None:

@@ -146,7 +146,7 @@ async def test_l110_each_decision_has_its_own_words(case) -> None:
         await h.ask("go")
         assert answers(h) == [text]
         assert codes(h) == [None]
-        assert seen == ([frozenset({"command"})] if text == "ran" else [])
+        assert seen == ([frozenset({"command:ls"})] if text == "ran" else [])
         assert decided(h) == [outcome.kind]
         asked = h.of("approval/asked")[0].data
         assert (asked.tool_name, asked.call_id, asked.effects) == ("does", "a", (RUN,))

@@ -18,6 +18,7 @@ from dsh_lsp.plugins.tools.read_file import ReadFile
 from dsh_lsp.plugins.tools.search import Search
 from dsh_lsp.plugins.tools.shell import Shell
 from dsh_lsp.plugins.tools.write_file import WriteFile
+from dsh_lsp.secrets import Keys
 from dsh_lsp.shell.environment import ChildEnvironment
 from dsh_lsp.shell.rules import CommandRules, ShellSettings
 from dsh_lsp.tools.outcome import Outcome
@@ -45,7 +46,7 @@ def tools(bench: Bench) -> list[Tool[Any]]:
         ListFiles(workspace),
         Search(workspace),
         Language(workspace, NoLanguageServers()),
-        Shell(workspace, CommandRules(bench.root, ShellSettings()), ChildEnvironment(())),
+        Shell(workspace, CommandRules(bench.root, ShellSettings()), ChildEnvironment(Keys())),
     ]
 
 

@@ -279,7 +279,7 @@ def test_what_needed_a_permission_is_reviewed_in_auto_edit_too(root) -> None:
         assert not (root / ".vscode").exists()
 
     async def propose_with_rights(bench: Bench, change: FileEdit) -> None:
-        await bench.workspace.propose([change], frozenset({"rights"}), signal=AbortSignal())
+        await bench.workspace.propose([change], frozenset({f"rights:{change.path}"}), signal=AbortSignal())
 
     play(root, story)
 

@@ -8,7 +8,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.support.review_bench import Bench, play
+from dsh_lsp.workspace.edits import FileEdit
+from dsh_lsp.workspace.rope import Rope
+from tests.support.review_bench import HONEST, SOON_S, Bench, play
 from tests.support.simulated_editor import Manners
 
 BEFORE = "one\r\ntwo 😀\r\nthree\r\n"
@@ -105,3 +107,31 @@ def test_a_refusal_leaves_it_waiting_and_its_user_is_told(root) -> None:
         assert (root / "a.txt").read_bytes() == BEFORE.encode()
 
     play(root, story, replace(OURS, refuses=True))
+
+
+@pytest.mark.parametrize("manners", [OURS, HONEST, Manners(name="one that saves nothing")], ids=lambda m: m.name)
+@pytest.mark.parametrize("opened", [True, False])
+def test_a_link_that_takes_a_folders_place_meanwhile_is_not_written_through(root, manners, opened: bool) -> None:
+    outside = root.parent / "outside"
+    for folder in (root / "d", outside):
+        folder.mkdir()
+        (folder / "a.txt").write_bytes(BEFORE.encode())
+
+    async def story(bench: Bench) -> None:
+        if opened:
+            await bench.open("d/a.txt")
+        proposed = bench.propose(
+            await bench.edit("d/a.txt", AFTER), FileEdit(path="d/n", base=None, new=Rope.of("n"))
+        )
+        await anyio.sleep(0.5)
+        (root / "d").rename(root.parent / "old")
+        (root / "d").symlink_to(outside)
+        bench.reviews.accept("all", uri=None, edited={})
+        await anyio.sleep(SOON_S)
+        assert proposed.outcomes is not None
+        assert {outcome.outcome for outcome in proposed.outcomes} == {"notLanded"}
+        assert all("leads elsewhere" in str(outcome.note) for outcome in proposed.outcomes)
+
+    play(root, story, manners)
+    assert [path.name for path in outside.iterdir()] == ["a.txt"]
+    assert (outside / "a.txt").read_bytes() == BEFORE.encode()

@@ -107,6 +107,85 @@ def test_no_log_event_frame_child_or_error_repeats_a_key(tmp_path: Path, model: 
             assert KEY.encode() not in path.read_bytes(), path
 
 
+# Stands for the system's keyring.
+KEYRING = """
+def get_password(service, name):
+    return {keys!r}.get(name)
+"""
+
+
+def test_a_key_in_a_file_reaches_nobody_whatever_reads_it_and_wherever_it_comes_from(
+    tmp_path: Path, model: FakeModelServer
+) -> None:
+    """By every tool that shows text, cut in its midst, from the environment, the keyring, and after a live change."""
+    kept, later = "of-the-keyring-77c1e9a7b3d5068", "of-a-later-setting-5f1c2e9a7b3d"
+    root, state, modules = (tmp_path / name for name in ("project", "state", "modules"))
+    root.mkdir()
+    modules.mkdir()
+    (modules / "keyring.py").write_text(KEYRING.format(keys={"KEPT_KEY": kept}))
+    secrets = (KEY, kept, later)
+    first, second = (f"NAME={KEY}\nNAME={kept}\n", f"NAME={later}\n")
+    (root / "long.txt").write_text(f"{'x' * 300}needle{KEY}{'y' * 300}\n")
+    (root / "AGENTS.md").write_text(f"Use {KEY}.\n")
+    env = {
+        "XDG_STATE_HOME": str(state),
+        "PYTHONPATH": str(modules),
+        "DSH_LOG_LEVEL": "DEBUG",
+        "DEEPSEEK_API_KEY": KEY,
+        "LATER_KEY": later,
+    }
+    printed = "env; head -c 16370 /dev/zero | tr '\\0' x; cat .env; head -c 40000 /dev/zero | tr '\\0' y"
+    calls = [
+        ("read_file", {"path": ".env"}),
+        ("search", {"pattern": "NAME|needle"}),
+        ("shell", {"command": "cat .env; sleep 0.3; cat .env; false"}),
+        ("write_file", {"path": ".env", "content": "NAME=none\n"}),
+        ("delete_file", {"path": ".env"}),
+    ]
+    at_last = [*calls[:2], ("shell", {"command": printed}), *calls[3:]]  # the last key is not ours before
+    model.script(answer("", calls=calls), answer("Done."), answer("", calls=at_last), answer("Done."))
+    with RawClient.start(("-m", "dsh_lsp", "serve"), env) as client:
+        client.on_request("window/workDoneProgress/create", lambda _params: None)
+        handshake = agent_handshake(state, model.url)
+        handshake["options"] |= {"shell": {"allow": ["env *"]}, "mode": "auto-edit"}
+        client.initialize(**handshake, rootUri=root.as_uri())
+        done: set[str] = set()
+        for turn, held in ((1, first), (2, first + second)):
+            (root / ".env").write_text(held)
+            section = {"model": {"apiKeyEnv": "KEPT_KEY" if turn == 1 else "LATER_KEY"}}
+            client.notify("workspace/didChangeConfiguration", {"settings": {"dsh": section}})
+            pointed_at = [
+                {"uri": (root / ".env").as_uri(), "text": held if turn == 2 else KEY}
+            ]  # the keyring is asked later
+            client.command("dsh.followup", {"text": "Go.", "context": pointed_at})
+            asked = client.wait_for(
+                lambda message: _type(message) == "approval/asked" and _id(message) not in done, what="approval/asked"
+            )
+            done.add(_id(asked))
+            client.command("dsh.approve", {"approval": _id(asked), "decision": "allowOnce"})
+            client.wait_for(
+                lambda message, turn=turn: _type(message) == "turn/end" and _turn(message) == turn, what="turn/end"
+            )
+        frames, stderr = repr(client.messages), client.stderr
+    assert model.requests[0].headers["authorization"] == f"Bearer {kept}", "the keyring's was in use"
+    read = repr([request.body for request in model.requests])
+    assert read.count("NAME=[key left out]") > 12
+    assert "the agent never writes it" in read
+    for secret in secrets:
+        for part in (secret, secret[:12], secret[-12:]):
+            assert part not in read
+            assert part not in frames
+            assert part not in stderr
+        for path in state.rglob("*"):
+            if path.is_file():
+                assert secret.encode() not in path.read_bytes(), path
+    assert (root / ".env").read_text() == first + second
+
+
+def _turn(message: dict) -> int:
+    return int(message["params"]["value"]["data"]["turn"])
+
+
 def _type(message: dict) -> object:
     value = (message.get("params") or {}).get("value") if message.get("method") == "$/progress" else None
     return value.get("type") if isinstance(value, dict) else None

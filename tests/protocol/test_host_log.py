@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from dsh_lsp.lsp.log_file import LogFile, redact
+from dsh_lsp.lsp.log_file import LogFile
+from dsh_lsp.secrets import redact
 from tests.support.raw_client import RawClient
 
 FIXTURE = ("-m", "tests.protocol.host_fixture")

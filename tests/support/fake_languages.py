@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 
-from dsh_lsp.decisions import EffectKind
+from dsh_lsp.decisions import GrantKey
 from dsh_lsp.workspace.edits import FileEdit
 from dsh_lsp.workspace.language import Diagnosis, Place, Problem, Relation, Spot, Symbol
 from dsh_lsp.workspace.paths import NOTHING
@@ -32,7 +32,7 @@ class FakeLanguageServers:
         self.silent = False  # never answers
 
     async def diagnose(
-        self, path: str, approved: frozenset[EffectKind] = NOTHING, *, after_edit: bool = False
+        self, path: str, approved: frozenset[GrantKey] = NOTHING, *, after_edit: bool = False
     ) -> Diagnosis | None:
         self.asked.append((path, after_edit))
         if self.silent:
@@ -41,16 +41,16 @@ class FakeLanguageServers:
         return None if found is None else Diagnosis(problems=tuple(found), fresh=self.fresh)
 
     async def find(
-        self, relation: Relation, spot: Spot, approved: frozenset[EffectKind] = NOTHING
+        self, relation: Relation, spot: Spot, approved: frozenset[GrantKey] = NOTHING
     ) -> list[Place] | None:
         self.asked.append((relation, spot))
         return self.places
 
-    async def hover(self, spot: Spot, approved: frozenset[EffectKind] = NOTHING) -> str | None:
+    async def hover(self, spot: Spot, approved: frozenset[GrantKey] = NOTHING) -> str | None:
         self.asked.append(("hover", spot))
         return self.text
 
-    async def outline(self, path: str, approved: frozenset[EffectKind] = NOTHING) -> list[Symbol] | None:
+    async def outline(self, path: str, approved: frozenset[GrantKey] = NOTHING) -> list[Symbol] | None:
         self.asked.append(("outline", path))
         return self.symbols
 
@@ -59,7 +59,7 @@ class FakeLanguageServers:
         return self.symbols
 
     async def rename(
-        self, spot: Spot, new_name: str, approved: frozenset[EffectKind] = NOTHING
+        self, spot: Spot, new_name: str, approved: frozenset[GrantKey] = NOTHING
     ) -> list[FileEdit] | None:
         self.asked.append(("rename", spot, new_name))
         return self.edits

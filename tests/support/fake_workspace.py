@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from dsh_lsp.abort import AbortSignal
-from dsh_lsp.decisions import Effect, EffectKind
+from dsh_lsp.decisions import Effect, GrantKey
 from dsh_lsp.errors import ToolError
 from dsh_lsp.workspace.edits import (
     FileChange,
@@ -38,29 +38,33 @@ class FakeWorkspace:
     def root(self) -> Path:
         return Path("/w")
 
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        return ()
+
     def effects(self, path: str, kind: Literal["read", "edit"]) -> list[Effect]:
         effects = [Effect(kind=kind, detail=path, grant_key=f"{kind}:{path}")]
         if _is_outside(path):
             effects.append(Effect(kind="outside", detail=f"{kind} {path}", grant_key=f"outside:{kind}:{path}"))
         return effects
 
-    async def read(self, path: str, approved: frozenset[EffectKind] = NOTHING) -> Snapshot:
+    async def read(self, path: str, approved: frozenset[GrantKey] = NOTHING) -> Snapshot:
         self._touch("read", path, approved)
         if path not in self.files:
             raise ToolError(f"there is no file {path}", code="NOT_FOUND")
         return Snapshot(uri=f"file:///w/{path}", path=path, rope=Rope.of(self.files[path]))
 
-    async def list_files(self, path: str, approved: frozenset[EffectKind] = NOTHING, *, limit: int) -> Listing:
+    async def list_files(self, path: str, approved: frozenset[GrantKey] = NOTHING, *, limit: int) -> Listing:
         self._touch("list", path, approved)
         below = sorted(name for name in self.files if path == "." or name.startswith(f"{path}/"))
         return Listing(entries=tuple(Entry(path=name) for name in below[:limit]), truncated=len(below) > limit)
 
     async def read_page(
-        self, path: str, approved: frozenset[EffectKind] = NOTHING, *, first: int, limit: int
+        self, path: str, approved: frozenset[GrantKey] = NOTHING, *, first: int, limit: int
     ) -> Page | None:
         return None
 
-    async def search(self, query: Query, approved: frozenset[EffectKind] = NOTHING) -> Found:
+    async def search(self, query: Query, approved: frozenset[GrantKey] = NOTHING) -> Found:
         self._touch("search", query.path, approved)
         found = [
             Match(path=path, line=number, text=line)
@@ -74,7 +78,7 @@ class FakeWorkspace:
         return [OpenDocument(path=path, uri=f"file:///w/{path}", text=text) for path, text in self.open.items()]
 
     async def propose(
-        self, edits: Sequence[FileChange], approved: frozenset[EffectKind] = NOTHING, *, signal: AbortSignal
+        self, edits: Sequence[FileChange], approved: frozenset[GrantKey] = NOTHING, *, signal: AbortSignal
     ) -> list[HunkOutcome]:
         outcomes = []
         for edit in edits:
@@ -101,9 +105,9 @@ class FakeWorkspace:
             case _:
                 raise AssertionError(change)
 
-    def _touch(self, what: str, path: str, approved: frozenset[EffectKind]) -> None:
+    def _touch(self, what: str, path: str, approved: frozenset[GrantKey]) -> None:
         self.touched.append(f"{what} {path}")
-        if _is_outside(path) and "outside" not in approved:
+        if _is_outside(path) and not any(f"outside:{kind}:{path}" in approved for kind in ("read", "edit")):
             raise ToolError(f"{path} lies outside the workspace /w", code="OUTSIDE")
 
 

@@ -21,6 +21,7 @@ from dsh_lsp.decisions import Effect, Mode
 from dsh_lsp.llm.adapter import Llm
 from dsh_lsp.llm.scripted import Reply, ScriptedReply, call
 from dsh_lsp.plugin import Context
+from dsh_lsp.secrets import Keys
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.shell.rules import CommandRules, ShellSettings
 from dsh_lsp.tools.approvals import Approvals
@@ -162,6 +163,7 @@ async def with_plugins(
             AgentHooks: h.agent.hooks,
             Approvals: h.agent.approvals,
             CommandRules: CommandRules(Path("/w"), ShellSettings()),
+            Keys: Keys(),
             Llm: h.llm,
             Modes: modes,
             RuntimeContext: h.agent.context,

@@ -41,8 +41,8 @@ class Shell(Tool[ShellArgs]):
     description = """
 Run a command line in the workspace's root. It has no input and no terminal, and every process that it starts ends
 with it: nothing can be left running in the background. It sees files as they are saved, not unsaved text in the
-editor. You get its output, its exit code and the files that changed. Use the other tools to read, search and edit.
-The user may be asked first.
+editor. You get its output, its exit code and the files of the workspace that changed, but not ignored ones. Use the
+other tools to read, search and edit. The user may be asked first.
 """
     Args = ShellArgs
 
@@ -60,16 +60,16 @@ The user may be asked first.
         root = self._workspace.root
         limit_s = min(args.timeout_seconds or float("inf"), self._rules.settings.timeout_seconds)
         unsaved = await unsaved_documents(self._workspace)
-        before = await anyio.to_thread.run_sync(survey, root)
+        before = await anyio.to_thread.run_sync(survey, root, self._workspace.folders)
         finished = await run_command(
             args.command,
             folder=root,
             environment=self._environment,
             timeout_s=limit_s,
             abort=execution.signal,
-            on_output=lambda text: execution.progress(self._redacted(text)),
+            on_output=execution.progress,
         )
-        after = await anyio.to_thread.run_sync(survey, root) if before is not None else None
+        after = await anyio.to_thread.run_sync(survey, root, self._workspace.folders) if before is not None else None
         difference = compare(before, after) if before is not None and after is not None else None
         notes = [
             ending(finished, limit_s),
@@ -77,7 +77,7 @@ The user may be asked first.
             *_changes(difference, self._workspace.open_documents()),
             *_unsaved(unsaved),
         ]
-        text = self._redacted(finished.output.text).rstrip("\n")
+        text = finished.output.text.rstrip("\n")
         meta: JsonObject = {"exitCode": finished.code, "how": finished.how}
         if difference is not None:
             meta["changed"] = list(difference.paths[:MAX_NAMES])
@@ -97,7 +97,7 @@ The user may be asked first.
 
     def present_call(self, args: ShellArgs) -> Card:
         """Show the command."""
-        line = " ".join(visible(args.command).split()) or "(nothing)"
+        line = " ".join(visible(args.command).split()) or "(an empty line)"
         return Card(kind="terminal", title=line if len(line) <= 100 else f"{line[:100]}…", body=visible(args.command))
 
     def present_result(self, args: ShellArgs, output: str, meta: JsonObject | None) -> Card:
@@ -105,11 +105,6 @@ The user may be asked first.
         code = (meta or {}).get("exitCode")
         detail = f"exit code {code}" if isinstance(code, int) and code >= 0 else None
         return Card(kind="terminal", title=self.present_call(args).title, detail=detail, body=output)
-
-    def _redacted(self, text: str) -> str:
-        for key in self._environment.keys():  # noqa: SIM118 - the model's keys, not those of a mapping
-            text = text.replace(key, "[key left out]")
-        return text
 
 
 async def unsaved_documents(workspace: Workspace) -> list[OpenDocument]:

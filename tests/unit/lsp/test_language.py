@@ -112,7 +112,9 @@ async def test_a_place_outside_is_named_and_its_text_is_not_shown(here: Here) ->
     here.wire.answers["definition"] = place(outside.as_uri(), 0, 0)
     (found,) = await here.languages.find("definition", SPOT) or []
     assert (found.path, found.line, found.text) == (str(outside), 1, "")
-    (allowed,) = await here.languages.find("definition", SPOT, frozenset({"outside"})) or []
+    (other,) = await here.languages.find("definition", SPOT, frozenset({f"outside:read:{outside}.old"})) or []
+    assert other.text == "", "another file was allowed"
+    (allowed,) = await here.languages.find("definition", SPOT, frozenset({f"outside:read:{outside}"})) or []
     assert allowed.text == "secret = 1"
 
 
@@ -192,8 +194,9 @@ async def test_a_rename_of_an_older_text_or_outside_is_refused(here: Here) -> No
     with pytest.raises(ToolError, match="has changed"):
         await here.languages.rename(SPOT, "n")
     here.wire.answers["rename"] = rename(here, (0, 0, 1, "n"), name="../out.py")
-    with pytest.raises(ToolError, match="outside the workspace"):
-        await here.languages.rename(SPOT, "n")
+    for approved in ((), {f"outside:edit:{here.root.parent}/lib.py"}):
+        with pytest.raises(ToolError, match="outside the workspace"):
+            await here.languages.rename(SPOT, "n", frozenset(approved))
     here.wire.answers["rename"] = rename(here, (0, 0, 4, "n"), (0, 2, 3, "n"))
     with pytest.raises(ToolError, match="overlap"):
         await here.languages.rename(SPOT, "n")

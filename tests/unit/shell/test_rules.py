@@ -53,6 +53,59 @@ def test_a_program_inside_the_workspace_is_not_the_one_that_the_rule_means(tmp_p
     assert not rules(root, f":{outside}").allow("tool x"), "an empty entry is the current directory"
 
 
+@pytest.mark.parametrize(
+    ("rule", "line", "allowed"),
+    [
+        ("eval *", "eval 'rm x'", False),
+        ("eval ls", "eval ls", True),
+        ("command *", "command rm x", False),
+        ("command -v *", "command -v ls", False),
+        ("command -p *", "command -p rm x", False),
+        ("command -v ls", "command -v ls", True),
+        ("command ls *", "command ls -l x", True),
+        ("command ls *", "command lsx", False),
+        ("command *", "command", True),
+        ("builtin eval *", "builtin eval 'rm x'", False),
+        ("command builtin eval *", "command builtin eval 'rm x'", False),
+        ("exec *", "exec rm x", False),
+        (". *", ". ./x", False),
+        ("source *", "source x", False),
+        ("trap *", "trap 'rm x' EXIT", False),
+        ("mapfile *", "mapfile -C 'rm x' -c 1", False),
+        ("let *", "let 'a[$(rm x)]=1'", False),
+        ("let *", "let a=1", True),
+        ("test *", "test -v 'a[$(rm x)]' && ls", False),
+        ("printf *", "printf -v 'a[`rm x`]' y", False),
+        ("printf *", "printf '%s' x", True),
+        ("echo *", "echo '$(rm x)'", True),
+    ],
+)
+def test_a_builtin_that_runs_its_words_is_allowed_only_with_the_words_that_it_runs(
+    tmp_path: Path, rule: str, line: str, allowed: bool
+) -> None:
+    here = CommandRules(tmp_path, ShellSettings(allow=(rule, "ls")), {"PATH": "/nonexistent"})
+    assert here.allow(line) is allowed
+
+
+def test_a_program_that_a_builtin_runs_is_looked_for_as_any_other(tmp_path: Path) -> None:
+    program(tmp_path / "bin", "tool")
+    settings, environ = ShellSettings(allow=("command tool *",)), {"PATH": f"{tmp_path}/bin"}
+    assert CommandRules(tmp_path / "elsewhere", settings, environ).allow("command tool x")
+    assert not CommandRules(tmp_path, settings, environ).allow("command tool x")
+
+
+def test_a_program_inside_any_folder_of_the_window_is_inside(tmp_path: Path) -> None:
+    root, other, outside = tmp_path / "w", tmp_path / "other", tmp_path / "bin"
+    program(other / "bin", "tool")
+    program(outside, "tool")
+    settings, environ = ShellSettings(allow=("tool *",)), {"PATH": f"{other}/bin:{outside}"}
+    folders: list[Path] = []
+    here = CommandRules(root, settings, environ, folders=lambda: folders)
+    assert here.allow("tool x")
+    folders.append(other)
+    assert not here.allow("tool x"), "the folder came into the window meanwhile"
+
+
 def test_a_link_into_the_workspace_is_inside(tmp_path: Path) -> None:
     root, outside = tmp_path / "w", tmp_path / "bin"
     program(root, "tool")

@@ -17,6 +17,8 @@ from dsh_lsp.session.log import SessionHeader, SessionLog
 from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.edits import FileEdit, HunkOutcome
 from dsh_lsp.workspace.files import Choice, Decide, FileWorkspace, HunkQuestion, accept_all, range_of
+from dsh_lsp.workspace.paths import Guarded
+from dsh_lsp.workspace.port import Query
 from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Span
 
@@ -219,6 +221,28 @@ async def test_the_files_below_a_folder_are_listed(tmp_path: Path) -> None:
 def test_what_an_edit_touches_is_told(tmp_path: Path) -> None:
     workspace, _ = new_workspace(tmp_path)
     assert [effect.kind for effect in workspace.effects("../x", "edit")] == ["edit", "outside"]
+
+
+async def test_another_folder_of_the_window_is_read_listed_and_searched_as_the_root_is(tmp_path: Path) -> None:
+    root, other = tmp_path / "root", tmp_path / "other"
+    for folder in (root, other):
+        folder.mkdir()
+    (other / "a.txt").write_text("needle\n")
+    workspace = FileWorkspace(
+        root,
+        new_workspace(root)[1],
+        decide=accept_all,
+        new_id=lambda: "id",
+        copies=Copies(tmp_path / "copies"),
+        guarded=Guarded(folders=lambda: [other]),
+    )
+    name = str(other / "a.txt")
+    assert (await workspace.read(name)).text == "needle\n"
+    assert await workspace.read_page(name, first=1, limit=1) is None
+    assert [entry.path for entry in (await workspace.list_files(str(other), limit=9)).entries] == [name]
+    assert [match.path for match in (await workspace.search(Query(pattern="needle", path=str(other)))).matches] == [
+        name
+    ]
 
 
 def test_a_place_counts_utf_16_units() -> None:

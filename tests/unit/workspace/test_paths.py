@@ -73,7 +73,7 @@ def test_a_path_that_no_system_has_is_refused(root: Path) -> None:
     with pytest.raises(ToolError) as error:
         resolve(root, "a\0b")
     assert error.value.code == "INVALID_PATH"
-    assert effects_of(root, "a\0b", "read") == []
+    assert [effect.kind for effect in effects_of(root, "a\0b", "read")] == ["read", "outside"], "it may be anywhere"
 
 
 @pytest.mark.parametrize(
@@ -93,10 +93,25 @@ def test_the_effects_say_what_needs_a_permission(root: Path, path: str, kind, ki
 
 
 def test_what_the_user_allowed_is_touched_and_version_control_never(root: Path) -> None:
-    assert resolve(root, "../outside/a", frozenset({"outside"})).name == "a"
-    check_writable(root, resolve(root, ".envrc"), frozenset({"rights"}))
+    granted = frozenset(effect.grant_key for effect in effects_of(root, "../outside/.envrc", "edit"))
+    real = resolve(root, "out/.envrc", granted, kind="edit")
+    check_writable(root, real, granted)
+    granted = frozenset(effect.grant_key for effect in effects_of(root, ".git/config", "edit"))
     with pytest.raises(ToolError):
-        check_writable(root, resolve(root, ".git/config"), frozenset({"rights", "outside"}))
+        check_writable(root, resolve(root, ".git/config"), granted | {"rights:.git/config"})
+
+
+def test_what_the_user_allowed_covers_that_path_and_what_was_allowed_of_it(root: Path) -> None:
+    one = frozenset(effect.grant_key for effect in effects_of(root, "../outside/.envrc", "edit"))
+    for other in ("../outside/a", "../outside", ".."):
+        with pytest.raises(ToolError, match="outside"):
+            resolve(root, other, one)
+    with pytest.raises(ToolError, match="not allowed"):
+        check_writable(root, resolve(root, ".envrc"), one)
+    read = frozenset(effect.grant_key for effect in effects_of(root, "../outside/a", "read"))
+    resolve(root, "../outside/a", read)
+    with pytest.raises(ToolError, match="outside"):
+        resolve(root, "../outside/a", read, kind="edit")
 
 
 # -- what a tool that writes a path may do -----------------------------------------------------------------------
@@ -157,6 +172,34 @@ PATHS = [
     (".dir-locals.el", RIGHTS),
     ("x.code-workspace", RIGHTS),
     (".helix/config.toml", RIGHTS),
+    (".devcontainer.json", RIGHTS),
+    ("_vimrc", RIGHTS),
+    ("sub/_exrc", RIGHTS),
+    (".lvimrc", RIGHTS),
+    (".vim/plugin/x.vim", RIGHTS),
+    (".dir-locals.eld", RIGHTS),
+    (".idea/runConfigurations/x.xml", RIGHTS),
+    (".cursor/mcp.json", RIGHTS),
+    (".mcp.json", RIGHTS),
+    (".mise.toml", RIGHTS),
+    (".husky/pre-commit", RIGHTS),
+    (".cargo/config.toml", RIGHTS),
+    (".pre-commit-config.yaml", RIGHTS),
+    (".envrc::$DATA", RIGHTS),
+    (".vscode::$INDEX_ALLOCATION/settings.json", RIGHTS),
+    ("VSCODE~1/settings.json", RIGHTS),
+    ("second-name.txt", RIGHTS),  # a hard link
+    ("pyproject.toml", WRITES),
+    ("Makefile", WRITES),
+    ("package.json", WRITES),
+    ("a:b", WRITES),
+    (".git::$INDEX_ALLOCATION/config", NEVER),
+    (".git:x/config", NEVER),
+    ("git~2/config", NEVER),
+    (".hg/hgrc", NEVER),
+    ("notes.txt", NEVER),  # a hard link to .git/config
+    ("hook.txt", NEVER),  # one to a hook
+    ("log.txt", NEVER),  # one into the store
     ("tools/plugin.py", RIGHTS),  # a loaded plugin
     (".git/config", NEVER),
     (".GIT/hooks/pre-commit", NEVER),
@@ -176,6 +219,16 @@ PATHS = [
 def guarded(root: Path) -> Guarded:
     (root / ".vscode").mkdir()
     (root / ".git").mkdir()
+    (root / ".git" / "hooks").mkdir()
+    (root / "store").mkdir()
+    for name, other in (
+        ("first-name.txt", "second-name.txt"),
+        (".git/config", "notes.txt"),
+        (".git/hooks/pre-commit", "hook.txt"),
+        ("store/a.jsonl", "log.txt"),
+    ):
+        (root / name).write_text("x\n")
+        (root / other).hardlink_to(root / name)
     (root / "settings").symlink_to(root / ".vscode")
     (root / "dotgit").symlink_to(".git")
     (root / "loop").symlink_to(".")
@@ -190,7 +243,8 @@ def decision(root: Path, path: str, guarded: Guarded) -> str:
         if error.code != "RIGHTS":
             return {"OUTSIDE": OUTSIDE, "INVALID_PATH": INVALID}[error.code]
         try:
-            check_writable(root, resolve(root, path), frozenset({"rights"}), guarded)
+            granted = frozenset(effect.grant_key for effect in effects_of(root, path, "edit", guarded))
+            check_writable(root, resolve(root, path), granted, guarded)
         except ToolError:
             return NEVER
         return RIGHTS
@@ -201,8 +255,8 @@ def decision(root: Path, path: str, guarded: Guarded) -> str:
 def test_every_path_has_its_decision_wherever_it_leads(root: Path, guarded: Guarded, path: str, wanted: str) -> None:
     assert decision(root, path, guarded) == wanted
     kinds = {effect.kind for effect in effects_of(root, path, "edit", guarded)}
-    assert ("outside" in kinds) == (wanted == OUTSIDE)
-    assert ("rights" in kinds) == (wanted == RIGHTS or path.startswith(".vscode"))
+    assert ("outside" in kinds) == (wanted in (OUTSIDE, INVALID))
+    assert "rights" in kinds or wanted != RIGHTS
 
 
 def test_the_table_of_paths_is_long_enough_to_mean_something() -> None:

@@ -1,0 +1,104 @@
+"""Rights: which files decide what other programs run, by their names, and by what else they are called.
+
+A model that could write one unseen would have more rights than it was given: an editor, a shell, a language server or
+another agent would do it for it, as soon as the user opens the folder or commits. What runs only when the user asks
+for it (a Makefile, a package's scripts) is no such file.
+
+Rules: a name is compared as the most generous file system does; a file with several names (hard links) may be any.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import unicodedata
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+_EDITORS: Final = frozenset(
+    {
+        *(".vscode", ".vs", ".theia", ".idea", ".fleet", ".nova", ".zed", ".helix", ".kak", ".devcontainer"),
+        *(".vim", ".nvim", ".nlsp-settings", ".emacs.d"),
+    }
+)
+_AGENTS: Final = frozenset({".dsh", ".cursor", ".windsurf", ".claude", ".codex", ".gemini", ".continue", ".roo"})
+_HOOKS: Final = frozenset({".husky", ".githooks", ".cargo", ".mise", ".direnv"})
+RIGHTS_FOLDERS: Final = _EDITORS | _AGENTS | _HOOKS
+
+RIGHTS_FILES: Final = frozenset(
+    {
+        *(".nvim.lua", ".nvimrc", "_nvimrc", ".exrc", "_exrc", ".vimrc", "_vimrc", ".gvimrc", "_gvimrc"),
+        *(".lvimrc", "_lvimrc", ".local.vimrc", ".vimrc.local", ".neoconf.json", ".nlsp.json"),
+        *(".dir-locals.el", ".dir-locals-2.el", ".dir-locals.eld", ".dir-locals-2.eld", ".kateproject"),
+        *(".devcontainer.json", ".mcp.json", ".luarc.json", ".luarc.jsonc", ".rust-analyzer.toml"),
+        *("rust-analyzer.toml", ".envrc", ".mise.toml", "mise.toml", ".mise.local.toml", "mise.local.toml"),
+        *(".rtx.toml", ".tool-versions", ".yarnrc.yml", ".pre-commit-config.yaml", ".pre-commit-config.yml"),
+        *("lefthook.yml", "lefthook.yaml", ".lefthook.yml", ".lefthook.yaml"),
+    }
+)
+_RIGHTS_SUFFIXES: Final = (".code-workspace", ".sublime-project", ".sublime-workspace")
+VERSION_CONTROL: Final = frozenset({".git", ".hg", ".svn", ".jj", ".bzr"})
+
+# Some file systems pass over these in a name.
+_PASSED_OVER = dict.fromkeys([*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
+_SHORT: Final = re.compile(r"(.{1,6})~\d+")
+
+
+def gives_rights(real: Path) -> bool:
+    """Whether a located file decides what other programs may run, by its name or a folder's."""
+    parts = [_plain(part) for part in real.parts]
+    name = parts[-1] if parts else ""
+    if any(_is_one_of(part, RIGHTS_FOLDERS) for part in parts) or _is_one_of(name, RIGHTS_FILES):
+        return True
+    return name.endswith(_RIGHTS_SUFFIXES)
+
+
+def belongs_to_version_control(real: Path) -> bool:
+    """Whether a located file lies among those of a version control system."""
+    return any(_is_one_of(_plain(part), VERSION_CONTROL) for part in real.parts)
+
+
+def has_other_names(real: Path) -> bool:
+    """Whether a file has hard links: what is written to it is written to a file of another name. Blocks."""
+    try:
+        found = real.lstat()
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_nlink > 1
+
+
+def is_also_in(real: Path, folders: Iterable[Path]) -> bool:
+    """Whether a file is, under another name, one that lies in a folder, or in one right below it. Blocks."""
+    try:
+        found = real.lstat()
+    except OSError:  # it went away meanwhile
+        return False
+    return any((found.st_dev, found.st_ino) == one for folder in folders for one in _files(folder, depth=2))
+
+
+def _files(folder: Path, *, depth: int) -> Iterable[tuple[int, int]]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(OSError):
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _files(Path(entry.path), depth=depth - 1) if depth > 1 else ()
+                else:
+                    found = entry.stat(follow_symlinks=False)
+                    yield found.st_dev, found.st_ino
+
+
+def _plain(part: str) -> str:
+    """A name as the most generous file system compares it; what follows a colon is a stream of the same file."""
+    name = unicodedata.normalize("NFC", part.translate(_PASSED_OVER)).casefold()
+    return name.partition(":")[0].rstrip(". ")
+
+
+def _is_one_of(part: str, names: frozenset[str]) -> bool:
+    """Whether a name is one of some, also as an old file system shortens them: `GIT~1`."""
+    if part in names:
+        return True
+    short = _SHORT.fullmatch(part)
+    return short is not None and any(name.replace(".", "")[:6] == short[1] for name in names)

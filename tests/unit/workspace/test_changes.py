@@ -1,0 +1,110 @@
+"""Changes: what may be proposed at all, and may still be done when it was decided on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from dsh_lsp.abort import AbortSignal
+from dsh_lsp.errors import ToolError
+from dsh_lsp.workspace.changes import prepare
+from dsh_lsp.workspace.edits import FileChange, FileDelete, FileEdit, FileRename, HunkOutcome, Snapshot
+from dsh_lsp.workspace.files import Choice, HunkQuestion
+from dsh_lsp.workspace.paths import NOTHING, Guarded
+from dsh_lsp.workspace.rope import Rope
+from tests.unit.workspace.test_files import new_workspace
+
+KEY = "sk-canary-0123456789abcdef"
+
+
+def edit(path: Path, text: str) -> FileEdit:
+    base = Snapshot(uri=path.as_uri(), path=path.name, rope=Rope.of(path.read_text()))
+    return FileEdit(path=path.name, base=base, new=Rope.of(text))
+
+
+def refusal(root: Path, change: FileChange, guarded: Guarded) -> str:
+    with pytest.raises(ToolError) as refused:
+        prepare(root, change, NOTHING, is_open=lambda _: False, guarded=guarded)
+    assert refused.value.code == "RIGHTS"
+    return str(refused.value)
+
+
+def test_a_file_that_holds_a_key_in_use_is_not_written_moved_or_deleted(tmp_path: Path) -> None:
+    """A review would show its lines, the log would keep them, and a copy of it would lie beside the log."""
+    path = tmp_path / "settings.ini"
+    path.write_text(f"key = {KEY}\nother = 1\n")
+    guarded = Guarded(keys=lambda: {KEY})
+    for change in (
+        edit(path, f"key = {KEY}\nother = 2\n"),
+        FileDelete(path=path.name),
+        FileRename(path=path.name, new_path="public.ini"),
+    ):
+        text = refusal(tmp_path, change, guarded)
+        assert text == "settings.ini holds an API key that is in use; the agent never writes it"
+        assert prepare(tmp_path, change, NOTHING, is_open=lambda _: False).path == path, "without a key it may be"
+
+
+def held(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+async def decide_after(act: Callable[[], None], root: Path, *changes: FileChange, outside: Path) -> list[HunkOutcome]:
+    """What becomes of changes if something happens while a person looks at them."""
+    done: list[None] = []
+
+    async def decide(_: HunkQuestion) -> Choice:
+        if not done:
+            done.append(await anyio.to_thread.run_sync(act))
+        return Choice(accepts=True)
+
+    workspace, _ = new_workspace(root, decide)
+    before = held(outside)
+    outcomes = await workspace.propose(changes, signal=AbortSignal())
+    assert held(outside) == before
+    return outcomes
+
+
+async def test_a_link_that_takes_a_folders_place_while_a_person_decides_is_not_followed(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    for folder in (root / "d", outside):
+        folder.mkdir(parents=True)
+        for name in ("a.txt", "b.txt", "c.txt"):
+            (folder / name).write_text("one\n")
+
+    def swap() -> None:
+        (root / "d").rename(tmp_path / "old")
+        (root / "d").symlink_to(outside)
+
+    base = Snapshot(uri=(root / "d/a.txt").as_uri(), path="d/a.txt", rope=Rope.of("one\n"))
+    changes = (
+        FileEdit(path="d/a.txt", base=base, new=Rope.of("two\n")),
+        FileEdit(path="d/new.txt", base=None, new=Rope.of("new\n")),
+        FileDelete(path="d/b.txt"),
+        FileRename(path="d/c.txt", new_path="d/e.txt"),
+    )
+    outcomes = await decide_after(swap, root, *changes, outside=outside)
+    assert [outcome.outcome for outcome in outcomes] == ["notLanded"] * 4
+    assert all("leads elsewhere since it was proposed" in str(outcome.note) for outcome in outcomes)
+
+
+async def test_a_file_that_becomes_one_that_is_never_written_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    root, git = tmp_path / "root", tmp_path / "root" / ".git"
+    git.mkdir(parents=True)
+    for path in (root / "a.txt", git / "config"):
+        path.write_text("one\n")
+
+    def link() -> None:
+        (root / "a.txt").unlink()
+        (root / "a.txt").hardlink_to(git / "config")
+
+    base = Snapshot(uri=(root / "a.txt").as_uri(), path="a.txt", rope=Rope.of("one\n"))
+    edit = FileEdit(path="a.txt", base=base, new=Rope.of("two\n"))
+    (outcome,) = await decide_after(link, root, edit, outside=git)
+    assert (outcome.outcome, outcome.note) == (
+        "notLanded",
+        "a.txt belongs to version control; the agent never writes it",
+    )
