@@ -113,7 +113,9 @@ class TokenMeter:
         anchor = self._anchor
         if anchor is None or self.doubtful:
             return estimate
-        return max(0, anchor.tokens + self._surface - anchor.surface)
+        change = self._surface - anchor.surface
+        # what was taken away had been counted, what came since was not
+        return max(0, anchor.tokens + (change if change > 0 else int(change * self._correction)))
 
     @property
     def doubtful(self) -> bool:
