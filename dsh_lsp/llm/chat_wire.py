@@ -115,7 +115,9 @@ class Histories:
         """Give the encoded messages of a request."""
         key = (request.session_id, wording)
         before, sent = self._sent.pop(key, ((), []))
-        messages = _in_turns(with_own_ids(request.messages))
+        messages = with_own_ids(request.messages)
+        if wording.takes_turns:
+            messages = _in_turns(messages)
         same = _same_until(before, messages)
         sent = sent[:same]
         for message in messages[same:]:
@@ -127,12 +129,14 @@ class Histories:
 
 
 def _in_turns(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Messages of a user that stand beside each other as one: many chat templates refuse a role that comes twice."""
+    """Messages of a user that stand beside each other as one, with an empty line between their texts."""
     turns: list[Message] = []
     for message in messages:
         last = turns[-1] if turns else None
         if isinstance(message, UserMessage) and isinstance(last, UserMessage):
-            turns[-1] = replace(last, content=last.content + message.content)
+            spoken = all(any(isinstance(block, TextBlock) for block in one.content) for one in (last, message))
+            between = (TextBlock(text=""),) if spoken else ()
+            turns[-1] = replace(last, content=(*last.content, *between, *message.content))
         else:
             turns.append(message)
     return tuple(turns)
@@ -160,7 +164,7 @@ def _encode_user(message: UserMessage, wording: Wording) -> Iterator[JsonObject]
         yield {"role": "tool", "tool_call_id": call_id, "content": result.text or NO_OUTPUT}
     texts = [block.text for block in message.content if isinstance(block, TextBlock)]
     if texts or not results:
-        yield {"role": "user", "content": "\n\n".join(texts)}
+        yield {"role": "user", "content": "\n".join(texts)}
 
 
 def _encode_assistant(message: AssistantMessage, wording: Wording) -> JsonObject:

@@ -16,7 +16,9 @@ from dsh_lsp.llm.http_adapter import with_defaults
 from dsh_lsp.llm.keys import KeySource
 
 # Thinking is on unless it is turned off, and then every message of an assistant carries its reasoning.
-DIALECT = Dialect(thinking="deepseek", think_tags=False, wording=Wording(reasoning="every message"))
+DIALECT = Dialect(
+    thinking="deepseek", think_tags=False, wording=Wording(reasoning="every message", takes_turns=False)
+)
 
 
 class DeepSeekSettings(EndpointSettings):

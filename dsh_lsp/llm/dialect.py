@@ -42,13 +42,15 @@ class Wording:
 
     `reasoning`: whether a model's reasoning goes back: in its own field to the `provider` and `host` that sent it,
     with every message of an assistant whether it has any or not, or never. `short_ids`: ids of calls have nine
-    letters.
+    letters. `takes_turns`: what a user says in several messages is one, since many chat templates refuse a role that
+    comes twice; else each stays as it was sent, which is better for a provider's cache.
     """
 
     reasoning: Literal["as received", "every message", "never"] = "as received"
     provider: str = ""
     host: str = ""
     short_ids: bool = False
+    takes_turns: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,12 @@ class Host:
     needs_key: bool = True
 
 
-_OPENAI = Dialect(thinking="openai", max_tokens_field="max_completion_tokens", think_tags=False)
+_OPENAI = Dialect(
+    thinking="openai",
+    max_tokens_field="max_completion_tokens",
+    think_tags=False,
+    wording=Wording(takes_turns=False),
+)
 
 HOSTS: dict[str, Host] = {
     "api.openai.com": Host(dialect=_OPENAI, key_env="OPENAI_API_KEY"),
@@ -34,7 +39,9 @@ HOSTS: dict[str, Host] = {
     ".services.ai.azure.com": Host(dialect=_OPENAI, key_env="AZURE_OPENAI_API_KEY", key_header="api-key"),
     "openrouter.ai": Host(dialect=Dialect(thinking="openrouter", think_tags=False), key_env="OPENROUTER_API_KEY"),
     "api.deepseek.com": Host(
-        dialect=Dialect(thinking="deepseek", think_tags=False, wording=Wording(reasoning="every message")),
+        dialect=Dialect(
+            thinking="deepseek", think_tags=False, wording=Wording(reasoning="every message", takes_turns=False)
+        ),
         key_env="DEEPSEEK_API_KEY",
     ),
     "api.groq.com": Host(

@@ -30,6 +30,7 @@ ASCII_PER_TOKEN = 4.0
 OTHER_PER_TOKEN = 1.6  # Chinese, and what else is not ASCII
 OVERHEAD = 4  # of a block and of a message
 MIN_BELIEVED = 0.5  # of the estimate
+SMALLEST_CONTEXT = 1_000  # a count below it comes from a server that does not count
 MOST_CORRECTED = 3.0  # times the estimate; a count beyond that is of something else
 MARGIN = 0.02  # of the window: how far an estimate of the prompt may be off
 
@@ -112,13 +113,20 @@ class TokenMeter:
         anchor = self._anchor
         if anchor is None or self.doubtful:
             return estimate
-        return max(0, anchor.tokens + self._surface - anchor.surface)
+        change = self._surface - anchor.surface
+        # what was taken away had been counted, what came since was not
+        return max(0, anchor.tokens + (change if change > 0 else int(change * self._correction)))
 
     @property
     def doubtful(self) -> bool:
         """Whether the provider counted far less than it was sent."""
         anchor = self._anchor
         return anchor is not None and anchor.tokens < MIN_BELIEVED * (self._envelope + anchor.surface)
+
+    @property
+    def forgetful(self) -> bool:
+        """Whether that looks like a prompt of which only a part was read: a context has at least so many tokens."""
+        return self.doubtful and self._anchor is not None and self._anchor.tokens >= SMALLEST_CONTEXT
 
     @property
     def estimated(self) -> bool:

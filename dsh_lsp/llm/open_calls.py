@@ -70,7 +70,7 @@ class OpenCalls:
         function = function if isinstance(function, dict) else entry
         slot, wire_id = _slot_of(entry.get("index")), _text(entry.get("id"))
         name, piece = _text(function.get("name")), _argument_text(function.get("arguments"))
-        call = self._find(slot, wire_id)
+        call = self._find(slot, wire_id, name)
         if call is None or _begins_another(call, wire_id, name, piece):
             call = _Call(slot=slot, wire_id=wire_id)
             self._calls.append(call)
@@ -91,15 +91,17 @@ class OpenCalls:
                 yield BlockStart(index=index, block_type="tool-call")
                 yield BlockEnd(index=index, block=ToolCallBlock(id=block_id, name=name, arguments=arguments))
 
-    def _find(self, slot: int | None, wire_id: str) -> _Call | None:
+    def _find(self, slot: int | None, wire_id: str, name: str) -> _Call | None:
         """Find the call a piece belongs to: by index, else by id, else the last one."""
         same_slot = [call for call in self._calls if slot is None or call.slot == slot]
         same_id = [call for call in same_slot if wire_id and call.wire_id == wire_id]
         if same_id:
             return same_id[-1]
-        if slot is None and wire_id:
-            return None
-        return same_slot[-1] if same_slot else None
+        last = same_slot[-1] if same_slot else None
+        if slot is None and wire_id and last is not None:
+            late = not last.wire_id and not name  # the id of a call that began without one
+            return last if late else None
+        return last
 
     def _preview(self, call: _Call, piece: str) -> Iterator[Chunk]:
         if call.id:

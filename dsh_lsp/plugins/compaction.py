@@ -10,6 +10,7 @@ and the turn goes on.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from logging import INFO, WARNING
@@ -26,10 +27,7 @@ from dsh_lsp.llm.adapter import Llm
 from dsh_lsp.llm.meter import MARGIN, price_of
 from dsh_lsp.plugin import Context
 from dsh_lsp.plugins.shortening import Settings, Shortener
-from dsh_lsp.plugins.summary import (
-    SOURCE,
-    CompactionError,
-)
+from dsh_lsp.plugins.summary import SOURCE, CompactionError
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.upkeep import CompactionEnd, CompactionStart
 from dsh_lsp.wire import Wire
@@ -38,12 +36,10 @@ name = SOURCE
 inject = (AgentHooks, Agent, SessionLog, Llm, TaskGroup)
 
 MIN_OUTPUT = 1_024
-MIN_SUMMARY = 256
-SUMMARY_SHARE = 0.25  # of the window: more than that no summary gets
 NARROWER = 0.6  # a summarizer that is refused too gets so much of what it got, so many times
 NARROWINGS = 3
+MOST_SUMMARIES = 16  # for one call: a model that makes nothing shorter is not asked for ever
 MIN_HEAD_SHARE = 0.05  # of the window: under pressure, less than that is not worth a summary, or another try
-UNKNOWN_WINDOW_SHARE = 0.6  # of what is there now: a summarizer whose window nobody knows gets no more than that
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +79,9 @@ class Compactor:
         async def job(signal: AbortSignal) -> None:
             retain, window = int(self._settings.retain * before), self._window()
             await self._shortener.summarize(signal, turn=None, retain=retain, window=window)
-            while window is not None and self._tokens > window:
-                await self._shortener.summarize(signal, turn=None, retain=0, window=window)
+            if window is not None:
+                with suppress(CompactionError):  # one summary came about, and more would be better
+                    await self._shorten_to(window, signal, turn=None)
             await self._agent.on_disk()
 
         try:
@@ -188,24 +185,33 @@ class Compactor:
         """Make the surface smaller until it fits, if only in part; what went wrong, if anything did."""
         self._shortener.prune(unseen=True)
         readable, narrowings = window, 0
-        try:
-            while True:
-                try:
-                    await self._shortener.summarize(
-                        failed.signal, turn=failed.turn, retain=0, window=readable, patient=True
-                    )
-                except LlmError as error:
-                    if error.code != "CONTEXT_WINDOW_EXCEEDED" or narrowings == NARROWINGS:
-                        raise
-                    narrowings += 1  # it reads less than was thought
-                    narrower = int(min(readable or self._tokens, self._tokens) * NARROWER)
-                    readable = min(narrower, error.failure.context_window or narrower)
-                    continue
-                if window is None or self._fits(window):
-                    return None
-        except (DshError, OSError) as error:
-            self._ctx.log.warning("no room could be made: %s", error)
-            return error
+        while True:
+            try:
+                await self._shortener.summarize(
+                    failed.signal, turn=failed.turn, retain=0, window=readable, patient=True
+                )
+                if window is not None:
+                    await self._shorten_to(window, failed.signal, turn=failed.turn)
+                return None
+            except (DshError, OSError) as error:
+                too_long = isinstance(error, LlmError) and error.code == "CONTEXT_WINDOW_EXCEEDED"
+                if not too_long or narrowings == NARROWINGS:
+                    self._ctx.log.warning("no room could be made: %s", error)
+                    return error
+                narrowings += 1  # it reads less than was thought
+                readable = int(min(readable or self._tokens, self._tokens) * NARROWER)
+
+    async def _shorten_to(self, window: int, signal: AbortSignal, *, turn: int | None) -> None:
+        """Go on until what is left fits a window.
+
+        Raises:
+            CompactionError: it cannot become shorter.
+        """
+        for _ in range(MOST_SUMMARIES):
+            if self._fits(window):
+                return
+            least = int(window * MIN_HEAD_SHARE)
+            await self._shortener.summarize(signal, turn=turn, retain=0, window=window, least=least, patient=True)
 
     def _fits(self, window: int) -> bool:
         """Whether the prompt leaves room for an answer."""
@@ -223,8 +229,6 @@ class Compactor:
     def forget(self) -> None:
         """Nothing was tried yet."""
         self._overflowed = self._lowered = False
-
-    # -- the work ----------------------------------------------------------------------------------------------
 
     def _window(self) -> int | None:
         """The context window of the next request's model."""

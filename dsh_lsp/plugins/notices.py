@@ -60,7 +60,7 @@ class Watch:
     def note(self, event: LogEvent) -> None:
         """Take one more event as it comes."""
         self._follow(event)
-        if isinstance(event.data, AssistantMessageLogged) and self._agent.meter.doubtful:
+        if isinstance(event.data, AssistantMessageLogged) and self._agent.meter.forgetful:
             if not self._forgets:
                 self._ctx.log.warning(FORGETS_SUMMARY)
             self._forgets = True

@@ -51,7 +51,9 @@ async def test_a_call_that_could_not_be_read_gives_one_more_step_and_no_endless_
         assert len(w.h.model.requests) >= 3
 
 
-@pytest.mark.parametrize(("counted", "warned"), [(40, 1), (3_000, 0)], ids=["far fewer", "as many"])
+@pytest.mark.parametrize(
+    ("counted", "warned"), [(1_100, 1), (3_000, 0), (10, 0)], ids=["far fewer", "as many", "none in truth"]
+)
 async def test_a_server_that_reads_less_than_it_was_sent_is_told_of_once(counted, warned, caplog) -> None:
     reply = say("ok") + use(TokenUsage(input_tokens=counted, output_tokens=1))
     with caplog.at_level(logging.WARNING):

@@ -22,9 +22,11 @@ from tests.contract.test_policies_compaction import (
     OVERFLOW,
     QUICK,
     FakeModel,
+    compacted,
     reads,
     refusing,
     steps,
+    tokens_of,
     working,
 )
 from tests.support import model_server
@@ -209,7 +211,7 @@ async def test_what_does_not_fit_at_all_is_given_up_beyond_the_usual_passes() ->
         with anyio.fail_after(10):
             await w.h.ask("go on")
         assert len(w.h.of("compaction/summary")) > LIMITS.passes
-        assert w.h.agent.meter.tokens <= 2_000
+        assert tokens_of(model.requests[-1]) <= 2_000
         assert all(request.prompt_tokens <= 2_000 for request in model.summarized)
 
 
@@ -222,3 +224,27 @@ async def test_a_window_that_the_header_fills_leaves_room_for_nothing_and_that_i
         message = w.h.of("turn/end")[0].data.reason.error.message
         assert "the system text and the tools leave no room for a summary" in message
         assert not model.summarized
+
+
+async def test_one_that_is_asked_for_goes_on_until_the_conversation_fits() -> None:
+    model = FakeModel(steps(60))
+    adapter = FakeShrinkingModel(default=model, provider="small")
+    async with with_plugins(
+        [], (compaction, LIMITS), adapters=[adapter], provider="small", model="m", tools=[reads(600)]
+    ) as w:
+        await w.h.ask("the task")
+        adapter.window = 2_000
+        outcome = await compacted(w)
+        assert outcome.ok
+        assert outcome.after <= 2_000
+        assert len(w.h.of("compaction/summary")) > 2
+
+
+async def test_a_model_that_makes_nothing_much_shorter_is_not_asked_for_ever() -> None:
+    told = LlmFailure(message="too long", code="CONTEXT_WINDOW_EXCEEDED", status=400, context_window=2_000)
+    wordy = FakeModel(refusing(60, fail(told), fail(told)), summary=say("word " * 380), window=100_000)
+    async with working(wordy) as w:
+        with anyio.fail_after(10):
+            await w.h.ask("the task")
+        assert len(wordy.summarized) <= 40
+        assert ends(w.h.log)[0] in {"completed", "error"}

@@ -435,6 +435,18 @@ CALLS = (
         calls=_TWO,
     ),
     _calls(
+        "35-no-index-late-id",
+        _called(_call("f", '{"x"', index=None, call_id=None)),
+        _called(_call(None, ":1}", index=None)),
+        calls=_ONE,
+    ),
+    _calls(
+        "35-no-index-id-of-another-call",
+        _called(_call("f", '{"x"', index=None, call_id=None)),
+        _called(_call("g", '{"y":2}', index=None, call_id="b")),
+        calls=(("f", None), ("g", {"y": 2})),
+    ),
+    _calls(
         "36-one-index-two-ids-one-name-no-arguments",
         _called(_call("f", "")),
         _called(_call("f", "", call_id="b")),

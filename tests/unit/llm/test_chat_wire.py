@@ -5,6 +5,8 @@ import re
 from itertools import pairwise
 from typing import Any
 
+import pytest
+
 from dsh_lsp.abort import AbortSignal
 from dsh_lsp.llm.adapter import ModelRequest
 from dsh_lsp.llm.chat_decoder import ChatDecoder, read_usage
@@ -212,12 +214,16 @@ def test_ids_and_names_are_those_that_a_server_takes_and_stay_the_same() -> None
     assert answered["tool_call_id"] == asked["tool_calls"][0]["id"]
 
 
-def test_what_a_user_says_in_several_messages_is_sent_as_one() -> None:
+@pytest.mark.parametrize(
+    ("takes_turns", "words"),
+    [(True, ["one\n\ntwo", "", "r", "three\n\nfour"]), (False, ["one", "two", "", "r", "three", "four"])],
+)
+def test_what_a_user_says_in_several_messages_is_one_where_roles_take_turns(takes_turns, words) -> None:
     call = ToolCallBlock(id="c", name="f", arguments="{}")
-    body = body_of(user("one"), user("two"), assistant(call), result("c", "r"), user("three"), user("four"))
-    assert [(message["role"], message["content"]) for message in body["messages"]] == [
-        ("user", "one\n\ntwo"),
-        ("assistant", ""),
-        ("tool", "r"),
-        ("user", "three\n\nfour"),
-    ]
+    messages = (user("one"), user("two"), assistant(call), result("c", "r"), user("three"), user("four"))
+    request = ModelRequest(config=CONFIG, messages=messages, session_id="s", signal=AbortSignal())
+    dialect = Dialect(wording=Wording(takes_turns=takes_turns))
+    body = encode_request(request, dialect, histories=Histories(), effort=None)
+    assert [message["content"] for message in body["messages"]] == words
+    roles = [message["role"] for message in body["messages"]]
+    assert takes_turns == all(one != other for one, other in pairwise(roles))

@@ -25,7 +25,7 @@ from dsh_lsp.messages import (
     UserMessage,
     UserSource,
 )
-from tests.support.model_server import FakeModelServer, answer, refusal
+from tests.support.model_server import FakeModelServer, answer, chunk, event, raw, refusal
 
 THOUGHT = AssistantMessage(
     id="a",
@@ -67,6 +67,17 @@ def test_mistral_is_sent_short_ids_and_no_field_that_it_does_not_know() -> None:
 def test_reasoning_goes_back_to_the_host_that_sent_it_alone() -> None:
     assert "reasoning" not in body_for("http://127.0.0.1:9/v1")["messages"][1]
     assert body_for("http://elsewhere/v1")["messages"][1]["reasoning"] == "why"
+
+
+async def test_an_answer_says_which_field_of_which_host_its_reasoning_came_in() -> None:
+    reply = raw(event(chunk({"reasoning": "why"})), event(chunk({"content": "so"}, "stop")), b"data: [DONE]\n\n")
+    with FakeModelServer(reply, answer("so")) as server:
+        told = (await finish_of(adapter_at(server.url))).replay_state
+        plain = (await finish_of(adapter_at(server.url))).replay_state
+        assert told is not None
+        assert (told["reasoningField"], told["host"]) == ("reasoning", f"127.0.0.1:{server.port}")
+    assert plain is not None
+    assert "host" not in plain
 
 
 def test_a_deepseek_model_on_any_host_gets_its_reasoning_back_with_every_message() -> None:

@@ -127,6 +127,14 @@ def test_a_count_of_nothing_is_none() -> None:
     assert not meter.doubtful
 
 
+def test_what_is_taken_away_counts_as_much_as_it_was_counted() -> None:
+    log = new_log(user("x" * 3_992))
+    meter = TokenMeter(log)
+    log.append(refused(2 * meter.tokens))
+    replace_all(log, "short")
+    assert meter.tokens == 2 * price_of(user("short"))
+
+
 def test_another_header_ends_the_count() -> None:
     log = new_log(header("s"), user("x" * 40))
     meter = TokenMeter(log)
