@@ -119,7 +119,12 @@ def read_settings(model: type[S], raw: Any) -> tuple[S, list[Problem]]:
     The model must have a default for every field.
     """
     data, problems = clean_settings(model, raw)
-    return model.model_validate(data), problems
+    return accepted(model, data), problems
+
+
+def accepted(model: type[S], data: JsonObject) -> S:
+    """Read what `clean_settings` returned; a key has one spelling, so that no other passes a check of keys."""
+    return model.model_validate(data, by_alias=True, by_name=False)
 
 
 def clean_settings(model: type[S], raw: Any, *, last: S | None = None) -> tuple[JsonObject, list[Problem]]:
@@ -132,7 +137,7 @@ def clean_settings(model: type[S], raw: Any, *, last: S | None = None) -> tuple[
     problems: list[Problem] = []
     while True:
         try:
-            model.model_validate(data)
+            accepted(model, data)
         except ValidationError as error:
             problems += problems_in(error, model, data)
             locations = [detail["loc"] for detail in error.errors(include_url=False)]

@@ -11,7 +11,7 @@ import logging
 from typing import Any, Final
 
 from dsh_lsp.compose import Settings
-from dsh_lsp.settings import clean_settings, rights_of, value_at
+from dsh_lsp.settings import accepted, clean_settings, rights_of, value_at
 from dsh_lsp.validation import Problem
 from dsh_lsp.wire import JsonObject
 
@@ -27,29 +27,34 @@ class Configuration:
 
     def __init__(self, options: Any, *, vouches: bool) -> None:
         self._options, self.problems = clean_settings(Settings, options)
-        self.settings = Settings.model_validate(self._options)
+        self.settings = accepted(Settings, self._options)
         self._vouches = vouches
-        self._warned = False
+        self._told = self.problems
 
     def update(self, section: Any) -> list[Problem]:
-        """Take the client's `dsh` section as it is now; what is wrong with it."""
+        """Take the client's `dsh` section as it is now; what is wrong with it that was not wrong before."""
         if section is None or section == []:  # nothing, and how Lua writes that
             section = {}
-        if not isinstance(section, dict):
-            return [Problem(path=SECTION, message="the section must be an object")]
+        if isinstance(section, dict):
+            wrong = self._take(section)
+        else:
+            wrong = [Problem(path=SECTION, message="the section must be an object")]
+        told, self._told = self._told, wrong
+        return [problem for problem in wrong if problem not in told]
+
+    def _take(self, section: JsonObject) -> list[Problem]:
         given = _without(section, [(name,) for name in (*HANDSHAKE_ALONE, *OF_CLIENTS)])
-        problems = []
+        wrong = []
         if not self._vouches:
             raising = [path for path in rights_of(Settings) if value_at(given, path.split(".")) is not None]
             given = _without(given, [tuple(path.split(".")) for path in raising])
-            if raising and not self._warned:
-                self._warned = True
-                names = ", ".join(raising)
+            if raising:
                 message = "a workspace could have set it: it counts from initializationOptions alone"
-                problems.append(Problem(path=names, message=message))
+                wrong.append(Problem(path=", ".join(raising), message=message))
         given, found = clean_settings(Settings, given, last=self.settings)
-        self.settings = Settings.model_validate(_merged(given, self._options))
-        return problems + found
+        both, more = clean_settings(Settings, _merged(given, self._options), last=self.settings)
+        self.settings = accepted(Settings, both)
+        return wrong + found + more
 
 
 def _merged(under: JsonObject, over: JsonObject) -> JsonObject:

@@ -278,16 +278,17 @@ class Editor:
                     continue
             return
 
-    async def configuration(self, section: str) -> Any | None:
-        """Ask for a section of the client's settings; None where it has none, or does not answer."""
-        try:
-            reply = await self._wire.request(
-                "workspace/configuration", {"items": [{"section": section}]}, timeout_s=REQUEST_TIMEOUT_S
-            )
-        except EditorError as error:
-            log.info("workspace/configuration: %s", error)
-            return None
-        return reply[0] if isinstance(reply, list) and reply else None
+    async def configuration(self, section: str) -> Any:
+        """Ask for a section of the client's settings; None where it has none.
+
+        Raises:
+            EditorError: the client has not answered, or not what was asked for.
+        """
+        params = {"items": [{"section": section}]}
+        reply = await self._wire.request("workspace/configuration", params, timeout_s=REQUEST_TIMEOUT_S)
+        if not isinstance(reply, list) or len(reply) != 1:
+            raise EditorError("no list of one section", code="EDITOR_REFUSED")
+        return reply[0]
 
     async def watch_configuration(self) -> None:
         """Have the client tell when its settings change, where it wants to be asked for that."""

@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import anyio
 from anyio.abc import TaskGroup
 
 from dsh_lsp.agent.hooks import StreamFrame
@@ -84,13 +86,16 @@ class Feed:
         self._wants_progress = wants_progress
         self._waiting_for = waiting_for
         self._usage = Usage()
+        self._calls: dict[str, ToolCall] = {}  # that have no result yet
         for event in session.log.facts():
             self._usage.note(event)
+            _note_call(event, self._calls)
+        self._replay = anyio.Lock()
+        self._held: deque[tuple[JsonObject, bool]] | None = None  # what comes while older events are sent
         self._sent_status: JsonObject | None = None
         self._status_due = False
         self._frames: dict[tuple[Any, ...], list[str]] = {}
         self._frames_due: asyncio.TimerHandle | None = None
-        self._calls: dict[str, ToolCall] = {}
         self._progress: TurnProgress | None = None
         self._retry: RetryPlanned | None = None  # what is waited for
         self._compacting = False
@@ -115,23 +120,41 @@ class Feed:
             return
         self._note_upkeep(event)
         self._flush_frames()
-        card = self._card(event)
+        card = self._card(event, _note_call(event, self._calls))
         if self._token is not None:
             self._send(_value_of(event, card))
         self._show_progress(event, card)
         self.touch_status()
 
     async def replay(self, *, after: int) -> int:
-        """Send the events after a `seq` again, chunks left out; the `seq` of the last one there is."""
-        facts = self._session.log.facts()
-        events = [event for event in facts if event.seq > after and not isinstance(event.data, AssistantChunk)]
-        for number, event in enumerate(events):
-            card = self._card(event)
-            if self._token is not None:
-                self._send(_value_of(event, card))
-            if number % REPLAY_BATCH == 0:
-                await self._wire.drain()  # a long session must not become one heap in memory
-        return len(self._session.log) - 1
+        """Send the events after a `seq` again, chunks left out; the `seq` of the last one there is.
+
+        What the session says meanwhile is held until they are sent: a client sees every event in its order.
+        """
+        if self._token is None:
+            return len(self._session.log) - 1
+        async with self._replay:
+            past, calls = tuple(self._session.log.facts()), dict[str, ToolCall]()
+            self._flush_frames()
+            held: deque[tuple[JsonObject, bool]] = deque()
+            self._held = held
+            try:
+                for event in past:
+                    called = _note_call(event, calls)
+                    if event.seq <= after or isinstance(event.data, AssistantChunk):
+                        continue
+                    self._put(_value_of(event, self._card(event, called)))
+                    if event.seq % REPLAY_BATCH == 0:
+                        await self._wire.drain()  # a long session must not become one heap in memory
+                while held:
+                    self._put(*held.popleft())
+                    if len(held) % REPLAY_BATCH == 0:
+                        await self._wire.drain()
+            finally:
+                self._held = None
+                for value, live in held:  # the request was cancelled
+                    self._put(value, live=live)
+            return len(self._session.log) - 1
 
     def _note_upkeep(self, event: LogEvent) -> None:
         match event.data:
@@ -147,26 +170,26 @@ class Feed:
                 pass
 
     def _send(self, value: JsonObject, *, live: bool = False) -> None:
-        if self._token is None:
-            return
+        if self._held is not None:
+            self._held.append((value, live))
+        elif self._token is not None:
+            self._put(value, live)
+
+    def _put(self, value: JsonObject, live: bool = False) -> None:
         params = {"token": self._token, "value": {"dsh": 1, "session": self._session.id, **value}}
         if live:
             self._wire.notify_live("$/progress", params)
         else:
             self._wire.notify("$/progress", params)
 
-    def _card(self, event: LogEvent) -> Card | None:
+    def _card(self, event: LogEvent, call: ToolCall | None) -> Card | None:
         """The card of a tool's call or result, from the registry, so that clients hold no tool knowledge."""
         match event.data:
-            case ToolCall() as call:
-                self._calls[call.call_id] = call
-                return call_card(self._session.tools, call)
-            case ToolResult(message=message) as result:
-                for block in message.content:
-                    if isinstance(block, ToolResultBlock) and block.tool_call_id in self._calls:
-                        call = self._calls.pop(block.tool_call_id)
-                        return result_card(self._session.tools, call, block.text, result.meta)
-                return None
+            case ToolCall() as begun:
+                return call_card(self._session.tools, begun)
+            case ToolResult(message=message) as result if call is not None:
+                text = "".join(block.text for block in message.content if isinstance(block, ToolResultBlock))
+                return result_card(self._session.tools, call, text, result.meta)
             case _:
                 return None
 
@@ -282,6 +305,19 @@ class Feed:
         if self._progress is not None:
             self._progress.end("closed")
             self._progress = None
+
+
+def _note_call(event: LogEvent, calls: dict[str, ToolCall]) -> ToolCall | None:
+    """Keep a call until its result comes; the call that this event is the result of."""
+    match event.data:
+        case ToolCall() as call:
+            calls[call.call_id] = call
+        case ToolResult(message=message):
+            ids = [block.tool_call_id for block in message.content if isinstance(block, ToolResultBlock)]
+            return next((calls.pop(number) for number in ids if number in calls), None)
+        case _:
+            pass
+    return None
 
 
 def _value_of(event: LogEvent, card: Card | None) -> JsonObject:

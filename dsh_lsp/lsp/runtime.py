@@ -7,9 +7,11 @@ from collections.abc import Awaitable, Iterable
 from pathlib import Path
 from typing import Any
 
+import anyio
 from anyio.abc import TaskGroup
 from lsprotocol import types
 
+from dsh_lsp.errors import EditorError
 from dsh_lsp.lsp import actions, asking
 from dsh_lsp.lsp.arguments import Say, read_arguments
 from dsh_lsp.lsp.commands import RUN, USER
@@ -38,6 +40,7 @@ class Runtime:
         self.documents = Documents(encoding, line_ends_apart=profile.dsh is None)
         self.editor = Editor(wire, profile)
         self._tasks = tasks
+        self._pulling = anyio.Lock()
         self._folders = WindowFolders(initialize)
         self.sessions = Sessions(
             settings=self._configuration.settings,
@@ -66,9 +69,13 @@ class Runtime:
             self._configure(pushed[SECTION])
 
     async def _pull_configuration(self) -> None:
-        answer = await self.editor.configuration(SECTION)
-        if answer is not None:
-            self._configure(answer)
+        async with self._pulling:  # an older answer must not come after a newer one
+            try:
+                section = await self.editor.configuration(SECTION)
+            except EditorError as error:
+                log.info("workspace/configuration: %s", error)
+            else:
+                self._configure(section)
 
     def _configure(self, section: Any) -> None:
         self._tell_of(self._configuration.update(section))

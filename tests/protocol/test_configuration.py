@@ -73,6 +73,21 @@ async def test_a_client_of_ours_changes_rules_and_trust_while_a_session_lives(pr
         assert refused.value.data["code"] == "UNTRUSTED"
 
 
+async def test_a_rule_is_gone_when_the_whole_section_is(project, model) -> None:
+    model.script(TOUCH, answer("No."))
+    async with fake_editor(project, model_url=model.url, dsh={}, profile="visual_studio_code") as editor:
+        pulled = Pulled(editor, {"shell": {"allow": ["touch here"]}})
+        await pulled.change()
+        await editor.command("dsh.status")
+        pulled.section = None  # type: ignore[assignment]
+        await pulled.change()
+        await editor.command("dsh.status")
+        await editor.command("dsh.followup", {"text": "Go."})
+        await editor.until(lambda: editor.seen("approval/asked"))
+        assert not (project / "here").exists()
+        await editor.command("dsh.cancel")
+
+
 async def test_a_stock_client_sends_its_settings_along_and_raises_no_rights(project, model) -> None:
     model.script(TOUCH, answer("No."))
     async with fake_editor(project, model_url=model.url) as editor:

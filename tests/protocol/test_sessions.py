@@ -56,6 +56,35 @@ async def test_a_session_goes_on_after_the_server_was_started_anew(project, mode
         assert reasons == ["initial", "resume"]
 
 
+async def test_a_session_that_runs_is_replayed_in_order_and_nothing_comes_twice(project, model) -> None:
+    (project / "big.txt").write_text(("x" * 70 + "\n") * 600)
+    reads = [answer("", calls=[("read_file", {"path": "big.txt", "offset": n + 1}) for n in range(10)])] * 4
+    steps = [answer("", calls=[("todo", {"items": [{"text": f"Step {n}."}]})]) for n in range(150)]
+    model.script(*reads, answer("Read."), *steps, answer("Done."))
+    options = {"compaction": {"auto": False}, "limits": {"steps": 1_000}}
+    async with fake_editor(project, model_url=model.url, dsh={}, options=options) as editor:
+        session = (await editor.command("dsh.followup", {"text": "Read it.", "wait": True}))["session"]
+        await editor.command("dsh.followup", {"text": "Go on."})
+        await editor.until(lambda: len(editor.seen("todo/write")) > 3)
+        before = len(editor.events)
+        opened = await editor.command("dsh.session.open", {"session": session})
+        await editor.until(lambda: editor.seen("turn/end")[-1]["data"]["turn"] == 2)
+        numbers = [value["seq"] for value in editor.events[before:] if "seq" in value]
+        again = numbers[numbers.index(0) :]
+        assert again == sorted(set(again)), "in order, each once"
+        assert opened["lastSeq"] <= again[-1]
+
+
+async def test_the_result_of_a_call_that_the_client_has_seen_is_replayed_with_its_card(project, model) -> None:
+    model.script(answer("", calls=[("read_file", {"path": "calc.py"})]), answer("Read."))
+    async with fake_editor(project, model_url=model.url, dsh={}) as editor:
+        session = (await editor.command("dsh.followup", {"text": "Read it.", "wait": True}))["session"]
+        (call,) = editor.seen("tool/call")
+        await editor.command("dsh.session.open", {"session": session, "after": call["seq"]})
+        live, replayed = editor.seen("tool/result")
+        assert live["card"] == replayed["card"]
+
+
 async def test_a_replay_begins_after_what_the_client_knows(project, model) -> None:
     model.script(answer("One."))
     async with fake_editor(project, model_url=model.url) as editor:

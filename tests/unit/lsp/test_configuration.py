@@ -41,6 +41,32 @@ def test_a_client_that_does_not_vouch_raises_no_rights_and_is_told_once() -> Non
     settings = configuration.settings
     assert settings == Settings(shell={"timeoutSeconds": 7.0}), "the rest counts"
     assert configuration.update(RIGHTS) == []
+    (again,) = configuration.update({"shell": {"allow": ["make"]}})
+    assert again.path == "shell.allow", "another wish is told"
+
+
+@pytest.mark.parametrize(
+    ("section", "path"),
+    [
+        ({"model": {"base_url": "http://127.0.0.1:1"}}, "model.base_url"),
+        ({"model": {"api_key_env": "OTHER"}}, "model.api_key_env"),
+        ({"workspace_trusted": True}, "workspace_trusted"),
+    ],
+)
+def test_a_key_has_one_spelling(section: Any, path: str) -> None:
+    configuration = Configuration({"model": {"baseUrl": "http://127.0.0.1:2"}}, vouches=False)
+    (problem,) = configuration.update(section)
+    assert (problem.path, problem.unknown) == (path, True)
+    assert configuration.settings == Settings(model={"baseUrl": "http://127.0.0.1:2"})
+
+
+def test_what_is_wrong_is_told_when_it_becomes_so() -> None:
+    section = {"limits": {"steps": "many"}}
+    configuration = Configuration({}, vouches=True)
+    assert len(configuration.update(section)) == 1
+    assert configuration.update(section) == []
+    assert configuration.update({}) == []
+    assert len(configuration.update(section)) == 1, "it was mended, and is wrong again"
 
 
 def test_a_client_of_ours_vouches() -> None:
@@ -112,6 +138,10 @@ KEYS = (
     "sessions",
     "directory",
     "limits",
+    "base_url",
+    "apiKeyEnv",
+    "api_key_env",
+    "workspace_trusted",
 )
 json = st.recursive(
     st.none() | st.booleans() | st.integers() | st.sampled_from(["ask", "auto-edit", "make", "/x"]),
