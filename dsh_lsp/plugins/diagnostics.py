@@ -22,7 +22,7 @@ from dsh_lsp.agent.hooks import AgentHooks
 from dsh_lsp.errors import ToolError
 from dsh_lsp.plugin import Context
 from dsh_lsp.tools.outcome import Outcome
-from dsh_lsp.tools.pipeline import InvalidArgumentsError, validate
+from dsh_lsp.tools.pipeline import validate
 from dsh_lsp.tools.tool import Execution
 from dsh_lsp.workspace.language import Diagnosis, LanguageServers, Problem, describe_problems
 
@@ -63,7 +63,7 @@ def edited_paths(execution: Execution) -> list[str]:
         return []
     try:
         effects = execution.tool.effects(validate(execution.tool, execution.arguments))
-    except InvalidArgumentsError:
+    except ToolError:
         return []
     return list(dict.fromkeys(effect.detail for effect in effects if effect.kind == "edit"))[:MAX_FILES]
 

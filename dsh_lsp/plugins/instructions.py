@@ -22,7 +22,7 @@ from dsh_lsp.plugin import Context
 from dsh_lsp.secrets import Keys
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.tools.outcome import Outcome
-from dsh_lsp.tools.pipeline import InvalidArgumentsError, validate
+from dsh_lsp.tools.pipeline import validate
 from dsh_lsp.tools.tool import Execution
 from dsh_lsp.workspace.port import Workspace
 
@@ -68,7 +68,7 @@ def touched(execution: Execution) -> list[str]:
         return []
     try:
         effects = execution.tool.effects(validate(execution.tool, execution.arguments))
-    except InvalidArgumentsError:
+    except ToolError:
         return []
     outside = any(effect.kind == "outside" for effect in effects)
     paths = [effect.detail for effect in effects if effect.kind in ("read", "edit")]

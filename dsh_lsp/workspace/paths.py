@@ -163,13 +163,12 @@ def _rights_key(name: str) -> GrantKey:
 
 
 def effects_of(root: Path, path: str, kind: Touch, guarded: Guarded | None = None) -> list[Effect]:
-    """What touching a path means, for whoever judges it."""
-    try:
-        real = locate(root, path)
-    except ToolError:  # the tool itself says what is wrong; until then it may be anywhere
-        name = path.encode("unicode_escape").decode()
-        effect = Effect(kind=kind, detail=name, grant_key=f"{kind}:{name}")
-        return [effect, Effect(kind="outside", detail=f"{kind} {name}", grant_key=_outside_key(kind, name))]
+    """What touching a path means, for whoever judges it.
+
+    Raises:
+        ToolError: `INVALID_PATH`; nobody could allow it, and whoever would judge it refuses the call so.
+    """
+    real = locate(root, path)
     name = shown(root, real)
     effects = [Effect(kind=kind, detail=name, grant_key=f"{kind}:{name}")]
     if not in_workspace(root, real, guarded):

@@ -103,7 +103,11 @@ class Workspace(Protocol):
         """The other folders of the user's window, as they are now."""
 
     def effects(self, path: str, kind: Literal["read", "edit"]) -> list[Effect]:
-        """What touching a path means, for whoever judges the call; pure."""
+        """What touching a path means, for whoever judges the call; pure.
+
+        Raises:
+            ToolError: `INVALID_PATH`.
+        """
 
     async def read(self, path: str, approved: frozenset[GrantKey] = NOTHING) -> Snapshot:
         """Read a document, unsaved text included; `approved` is what the user has allowed for this call.

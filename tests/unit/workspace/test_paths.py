@@ -73,7 +73,8 @@ def test_a_path_that_no_system_has_is_refused(root: Path) -> None:
     with pytest.raises(ToolError) as error:
         resolve(root, "a\0b")
     assert error.value.code == "INVALID_PATH"
-    assert [effect.kind for effect in effects_of(root, "a\0b", "read")] == ["read", "outside"], "it may be anywhere"
+    with pytest.raises(ToolError):  # no effects would mean that it touches nothing
+        effects_of(root, "a\0b", "read")
 
 
 @pytest.mark.parametrize(
@@ -254,8 +255,10 @@ def decision(root: Path, path: str, guarded: Guarded) -> str:
 @pytest.mark.parametrize(("path", "wanted"), PATHS, ids=lambda value: repr(value)[:30])
 def test_every_path_has_its_decision_wherever_it_leads(root: Path, guarded: Guarded, path: str, wanted: str) -> None:
     assert decision(root, path, guarded) == wanted
+    if wanted == INVALID:
+        return
     kinds = {effect.kind for effect in effects_of(root, path, "edit", guarded)}
-    assert ("outside" in kinds) == (wanted in (OUTSIDE, INVALID))
+    assert ("outside" in kinds) == (wanted == OUTSIDE)
     assert "rights" in kinds or wanted != RIGHTS
 
 
