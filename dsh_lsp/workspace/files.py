@@ -55,8 +55,9 @@ from dsh_lsp.workspace.pages import is_large, read_page
 from dsh_lsp.workspace.paths import NOTHING, Guarded, effects_of, resolve, shown
 from dsh_lsp.workspace.places import around
 from dsh_lsp.workspace.port import Found, Listing, OpenDocument, Page, Query
+from dsh_lsp.workspace.ripgrep import ripgrep
 from dsh_lsp.workspace.rope import Rope
-from dsh_lsp.workspace.search import ripgrep, search
+from dsh_lsp.workspace.search import search
 from dsh_lsp.workspace.text import Span
 from dsh_lsp.workspace.walk import list_folder
 
