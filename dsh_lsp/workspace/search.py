@@ -149,24 +149,41 @@ def _scope_of(root: Path, folder: Path, query: Query, documents: Sequence[OpenDo
 
 async def _by_ripgrep(program: str, scope: _Scope, query: Query, lines: _Lines) -> bool:
     """Search the texts that an editor holds in one go, and then the files; whether it was not done to its end."""
-    failed = False
-    if scope.texts:
-        names, joined, first_lines = _joined(scope.texts)
+    failed, rules, problem = False, b"", None
 
-        def take_held(_: str, line: int, text: str) -> bool:
-            place = bisect_left(first_lines, line) - 1
-            return lines.take(scope.prefix + names[place], line - first_lines[place], text)
-
-        failed = await search_text(program, query, scope.folder, joined, take_held)
-    if lines.enough:
-        return failed
+    async def find_rules() -> None:
+        nonlocal rules
+        rules = await in_thread(lambda stop: rules_of(query.glob, left_out(scope.root, scope.folder, stop=stop)))
 
     def take_file(path: str, line: int, text: str) -> bool:
         return path not in scope.held and scope.fits(path) and lines.take(scope.prefix + path, line, text)
 
-    rules = await in_thread(lambda stop: rules_of(query.glob, left_out(scope.root, scope.folder, stop=stop)))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(find_rules)
+        try:
+            failed = await _by_ripgrep_held(program, scope, query, lines)
+        except ToolError as error:  # a group would wrap it
+            problem = error
+        if problem or lines.enough:
+            tasks.cancel_scope.cancel()
+    if problem:
+        raise problem
+    if lines.enough:
+        return failed
     async with kept(rules) as file:
         return await search_files(program, query, scope.folder, file, take_file) or failed
+
+
+async def _by_ripgrep_held(program: str, scope: _Scope, query: Query, lines: _Lines) -> bool:
+    if not scope.texts:
+        return False
+    names, joined, first_lines = _joined(scope.texts)
+
+    def take(_: str, line: int, text: str) -> bool:
+        place = bisect_left(first_lines, line) - 1
+        return lines.take(scope.prefix + names[place], line - first_lines[place], text)
+
+    return await search_text(program, query, scope.folder, joined, take)
 
 
 def _joined(texts: dict[str, str]) -> tuple[list[str], bytes, list[int]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +20,8 @@ from dsh_lsp.workspace.paths import is_inside, shown
 from dsh_lsp.workspace.port import Entry, Listing
 
 MAX_REPOSITORIES: Final = 500  # in one folder, that git is asked about
+
+_GITLINK: Final = "160000 "  # the mode of a repository inside another in `git ls-files -s`
 
 
 def list_folder(root: Path, folder: Path, *, limit: int, stop: Stop = never) -> Listing:
@@ -38,12 +40,12 @@ def list_folder(root: Path, folder: Path, *, limit: int, stop: Stop = never) -> 
 
 def files(root: Path, folder: Path, *, stop: Stop = never) -> Iterator[str]:
     """The files below a folder that are not left out, by their paths from there, with `/`. Blocks."""
-    return (path for path, kept in _found(root, folder, stop, _tracked) if kept)
+    return (path for path, kept in _found(root, folder, stop, _listed_by_git) if kept)
 
 
 def left_out(root: Path, folder: Path, *, stop: Stop = never) -> Iterator[str]:
     """What lies below a folder and is not listed, folders with `/` at their ends; `./` is all of it. Blocks."""
-    return (path for path, kept in _found(root, folder, stop, _tracked_and_ignored) if not kept)
+    return (path for path, kept in _found(root, folder, stop, _left_out_by_git) if not kept)
 
 
 def ignored(root: Path, folder: Path, paths: Sequence[str], *, stop: Stop = never) -> frozenset[str]:
@@ -77,22 +79,32 @@ def _found(
                 yield place + path, kept
 
 
-def _tracked(folder: Path, stop: Stop) -> Found | None:
+def _listed_by_git(folder: Path, stop: Stop) -> Found | None:
     """What git tracks or would track below a folder; None where there is no repository or no git."""
-    said = git(folder, "ls-files", "-coz", "--exclude-standard", stop=stop)
-    if said is None or said[0] != 0:
+    names = _ask(folder, "-co", stop=stop)
+    if names is None:
         return None
-    return [(path, True) for name in sorted(set(_names(said[1]))) if (path := _as_listed(folder, name)) is not None]
+    return [(path, True) for name in sorted(set(names)) if (path := _as_listed(folder, name)) is not None]
 
 
-def _tracked_and_ignored(folder: Path, stop: Stop) -> Found | None:
-    found = _tracked(folder, stop)
-    if found is None:
+def _left_out_by_git(folder: Path, stop: Stop) -> Found | None:
+    """What git ignores below a folder, and the repositories there; None as above."""
+    new, tracked = _ask(folder, "-o", stop=stop), _ask(folder, "-s", stop=stop)
+    if new is None or tracked is None:
         return None
-    said = git(folder, "ls-files", "-oiz", "--exclude-standard", "--directory", stop=stop)
-    # Inside an ignored folder it fails, or says `./`.
-    names = ["./"] if said is None or said[0] != 0 else _names(said[1])
-    return chain(found, ((name, False) for name in names))
+    inner = [name for name in new if name.endswith("/")]
+    inner += [entry.partition("\t")[2] for entry in tracked if entry.startswith(_GITLINK)]
+    repositories = {path for name in inner if (path := _as_listed(folder, name)) is not None}
+    left = _ask(folder, "-oi", "--directory", stop=stop)
+    if left is None:  # as it is inside an ignored folder
+        left = ["./"]
+    return [*((path, True) for path in repositories), *((name, False) for name in left)]
+
+
+def _ask(folder: Path, *options: str, stop: Stop) -> list[str] | None:
+    """Paths as git lists them; None where it has nothing to say."""
+    said = git(folder, "ls-files", "-z", "--exclude-standard", *options, stop=stop)
+    return _names(said[1]) if said is not None and said[0] == 0 else None
 
 
 def _as_listed(folder: Path, name: str) -> str | None:

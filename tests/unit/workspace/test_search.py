@@ -149,8 +149,9 @@ async def test_matches_and_their_size_are_bounded(root, program) -> None:
 @BOTH
 @pytest.mark.parametrize("pattern", ["(", "[", "a\nb", "x{2,1}"])
 async def test_a_pattern_that_is_none_is_told(root, program, pattern) -> None:
-    with pytest.raises(ToolError) as refused:
-        await found(root, program, pattern=pattern)
+    for held in ((), (("a.py", "needle\n"),)):
+        with pytest.raises(ToolError) as refused:
+            await found(root, program, *held, pattern=pattern)
     assert refused.value.code == "BAD_PATTERN"
 
 

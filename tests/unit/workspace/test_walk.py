@@ -6,6 +6,7 @@ import os
 import subprocess
 from functools import partial
 from pathlib import Path
+from subprocess import DEVNULL
 
 import anyio
 import pytest
@@ -45,6 +46,10 @@ GIT = {
     "inner/.gitignore": ("secret\n", True),
     "inner/secret": (TEXT, False),
     "inner/x.log": (TEXT, True),
+    "+module/": ("", True),
+    "module/.gitignore": ("secret\n", True),
+    "module/secret": (TEXT, False),
+    "module/x.log": (TEXT, True),
 }
 PLAIN = {
     ".gitignore": ("*.log\nbuild/\n!keep.log\nodd*\n", True),
@@ -80,10 +85,12 @@ def make(root: Path, table: dict[str, tuple[str, bool]], *, git: bool) -> dict[s
         path.parent.mkdir(parents=True, exist_ok=True)
         if name.endswith("/"):
             subprocess.run(["git", "init", "-q", str(path)], check=True)
-            continue
-        path.write_text(text)
+            commit = ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x", "--allow-empty"]
+            subprocess.run(["git", "-C", str(path), *commit], check=True)
+        else:
+            path.write_text(text)
         if name.startswith("+"):
-            subprocess.run(["git", "-C", str(root), "add", "-f", "--", str(path)], check=True)
+            subprocess.run(["git", "-C", str(root), "add", "-f", "--", str(path)], check=True, stderr=DEVNULL)
     (root / "link.py").symlink_to(root / "b.log")
     shown = {name.removeprefix("+"): text for name, (text, is_shown) in table.items() if is_shown}
     return {name: text for name, text in shown.items() if not name.endswith("/")}
@@ -143,7 +150,11 @@ def test_a_glob_brings_nothing_back_that_is_left_out(tmp_path: Path, table, git:
 def test_opening_a_file_changes_nothing_of_what_is_searched(tmp_path: Path, table, git: bool, program) -> None:
     root = tmp_path / "w"
     shown = make(root, table, git=git)
-    names = [name.removeprefix("+") for name in table if not name.startswith(("inner", "sub")) and name[-1] != "/"]
+    names = [
+        name.removeprefix("+")
+        for name in table
+        if not name.startswith(("inner", "module", "+module", "sub")) and name[-1] != "/"
+    ]
     assert searched(root, root, program, *names) == set(shown)
 
 
