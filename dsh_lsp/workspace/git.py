@@ -12,15 +12,14 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from typing import Final
 
+from dsh_lsp.workspace.threads import Stop, never
+
 TIMEOUT_S: Final = 20.0
 LOOK_S: Final = 0.1  # between two looks at whether it is still wanted
-
-Stop = Callable[[], bool]
 
 _NEEDED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "XDG_CONFIG_HOME", "TMPDIR", "SYSTEMROOT", "USERPROFILE")
 
@@ -40,11 +39,6 @@ _HARMLESS: Final = (
     "safe.bareRepository=explicit",  # a folder that only looks like the inside of a repository is none
     "submodule.recurse=false",
 )
-
-
-def never() -> bool:
-    """Go on to the end."""
-    return False
 
 
 def plain_environment() -> dict[str, str]:

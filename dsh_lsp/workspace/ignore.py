@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from dsh_lsp.workspace.grep import read_plain
+from dsh_lsp.workspace.threads import Stop, never
 
 IGNORE_FILES: Final = (".gitignore", ".ignore")
 MAX_BYTES: Final = 1 << 20
@@ -170,7 +171,7 @@ def is_ignored(path: str, levels: Sequence[Level], *, folder: bool) -> bool:
     return False
 
 
-def walk(root: Path, below: str = "", *, stop: Callable[[], bool] = lambda: False) -> Iterator[tuple[str, bool]]:
+def walk(root: Path, below: str = "", *, stop: Stop = never) -> Iterator[tuple[str, bool]]:
     """What lies in a folder: `below` is its path in `root`, whose ignore files count too. Blocks.
 
     Yields the path from `root` of each file, and True; of each file or folder that is ignored, and False. Folders

@@ -24,12 +24,11 @@ import anyio
 import anyio.to_thread
 
 from dsh_lsp.errors import ToolError
-from dsh_lsp.workspace.git import Stop
 from dsh_lsp.workspace.globs import fitting
 from dsh_lsp.workspace.paths import is_inside, shown
 from dsh_lsp.workspace.port import Found, Match, OpenDocument, Query
 from dsh_lsp.workspace.ripgrep import kept, rules_of, search_files, search_text
-from dsh_lsp.workspace.threads import in_thread
+from dsh_lsp.workspace.threads import Stop, in_thread
 from dsh_lsp.workspace.walk import files, ignored, left_out
 from dsh_lsp.workspace.worker import run
 

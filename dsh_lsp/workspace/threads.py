@@ -13,8 +13,15 @@ import anyio.to_thread
 
 T = TypeVar("T")
 
+Stop = Callable[[], bool]  # whether nobody waits any more
 
-async def in_thread(work: Callable[[Callable[[], bool]], T]) -> T:
+
+def never() -> bool:
+    """Go on to the end."""
+    return False
+
+
+async def in_thread(work: Callable[[Stop], T]) -> T:
     """Run work in a thread; it looks now and then whether it shall stop. A cancel does not wait for it."""
     stop = Event()
     try:

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Final
 
 from dsh_lsp.errors import ToolError
-from dsh_lsp.workspace.git import Stop, git, never
+from dsh_lsp.workspace.git import git
 from dsh_lsp.workspace.ignore import ignores, walk
 from dsh_lsp.workspace.paths import is_inside, shown
 from dsh_lsp.workspace.port import Entry, Listing
+from dsh_lsp.workspace.threads import Stop, never
 
 MAX_REPOSITORIES: Final = 500  # in one folder, that git is asked about
 

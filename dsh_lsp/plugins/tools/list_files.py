@@ -39,7 +39,8 @@ project ignores are left out.
 
     async def execute(self, args: ListFilesArgs, execution: Execution) -> ToolOutput:
         """List them, sorted."""
-        listing = await self._workspace.list_files(args.path, execution.approved, limit=args.limit)
+        with execution.signal.guard():
+            listing = await self._workspace.list_files(args.path, execution.approved, limit=args.limit)
         if not listing.entries:
             return ToolOutput(text=f"No files below {args.path}.")
         text = "\n".join(entry.path for entry in listing.entries)

@@ -60,7 +60,9 @@ other tools to read, search and edit. The user may be asked first.
         root = self._workspace.root
         limit_s = min(args.timeout_seconds or float("inf"), self._rules.settings.timeout_seconds)
         unsaved = await unsaved_documents(self._workspace)
-        before = await anyio.to_thread.run_sync(survey, root, self._workspace.folders)
+        before = await anyio.to_thread.run_sync(
+            survey, root, self._workspace.folders, lambda: execution.signal.aborted
+        )
         finished = await run_command(
             args.command,
             folder=root,
