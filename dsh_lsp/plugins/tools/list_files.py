@@ -13,6 +13,7 @@ from dsh_lsp.tools.tool import (
     ToolArgs,
     ToolOutput,
 )
+from dsh_lsp.workspace.paths import legible
 from dsh_lsp.workspace.port import Workspace
 
 
@@ -42,8 +43,8 @@ project ignores are left out.
         with execution.signal.guard():
             listing = await self._workspace.list_files(args.path, execution.approved, limit=args.limit)
         if not listing.entries:
-            return ToolOutput(text=f"No files below {args.path}.")
-        text = "\n".join(entry.path for entry in listing.entries)
+            return ToolOutput(text=f"No files below {legible(args.path)}.")
+        text = "\n".join(legible(entry.path) for entry in listing.entries)
         return ToolOutput(text=f"{text}\n[more files; list a subfolder]" if listing.truncated else text)
 
     def effects(self, args: ListFilesArgs) -> list[Effect]:
