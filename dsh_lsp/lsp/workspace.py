@@ -6,7 +6,7 @@ Rules: an open buffer wins over its file; a proposal that cannot be written is r
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -22,8 +22,10 @@ from dsh_lsp.workspace.edits import FileChange, FileEdit, HunkOutcome, Snapshot
 from dsh_lsp.workspace.pages import is_large, read_page
 from dsh_lsp.workspace.paths import NOTHING, Guarded, effects_of, in_workspace, resolve, shown
 from dsh_lsp.workspace.port import Found, Listing, OpenDocument, Page, Query
+from dsh_lsp.workspace.ripgrep import ripgrep
 from dsh_lsp.workspace.rope import Rope
-from dsh_lsp.workspace.search import ripgrep, search
+from dsh_lsp.workspace.search import search
+from dsh_lsp.workspace.threads import Stop, in_thread
 from dsh_lsp.workspace.walk import list_folder
 
 
@@ -58,8 +60,7 @@ class EditorWorkspace:
                 dirty=True,
                 unconfirmed=unconfirmed,
             )
-        real = resolve(self.root, path, approved, self._guarded)
-        name = shown(self.root, real)
+        real, name = await anyio.to_thread.run_sync(self._located, path, approved)
         document = self._documents.at(real)
         if document is None:
             text = (await anyio.to_thread.run_sync(read_file, real, name)).text
@@ -81,27 +82,42 @@ class EditorWorkspace:
 
     async def list_files(self, path: str, approved: frozenset[GrantKey] = NOTHING, *, limit: int) -> Listing:
         """List the files below a folder."""
-        folder = resolve(self.root, path, approved, self._guarded)
-        return await anyio.to_thread.run_sync(lambda: list_folder(self.root, folder, limit=limit))
+
+        def listing(stop: Stop) -> Listing:
+            folder, _ = self._located(path, approved)
+            return list_folder(self.root, folder, limit=limit, stop=stop)
+
+        return await in_thread(listing)
 
     async def read_page(
         self, path: str, approved: frozenset[GrantKey] = NOTHING, *, first: int, limit: int
     ) -> Page | None:
         """Read some lines of a large file that no editor holds."""
-        real = resolve(self.root, path, approved, self._guarded)
+        real, name = await anyio.to_thread.run_sync(self._located, path, approved)
         if self._documents.at(real) is not None or not await anyio.to_thread.run_sync(is_large, real):
             return None
-        return await anyio.to_thread.run_sync(
-            lambda: read_page(real, shown(self.root, real), first=first, limit=limit)
-        )
+        return await in_thread(lambda stop: read_page(real, name, first=first, limit=limit, stop=stop))
 
     async def search(self, query: Query, approved: frozenset[GrantKey] = NOTHING) -> Found:
         """Search the files below a folder, unsaved text included."""
-        folder = resolve(self.root, query.path, approved, self._guarded)
-        return await search(self._real_root, folder, query, self.open_documents(), program=ripgrep())
+        documents = list(self._documents)
+
+        def look() -> tuple[Path, list[OpenDocument], str | None]:
+            return self._located(query.path, approved)[0], self._in_workspace(documents), ripgrep()
+
+        folder, held, program = await anyio.to_thread.run_sync(look)
+        return await search(self._real_root, folder, query, held, program=program)
+
+    def _located(self, path: str, approved: frozenset[GrantKey]) -> tuple[Path, str]:
+        """Where a path leads, and its name. Blocks."""
+        real = resolve(self.root, path, approved, self._guarded)
+        return real, shown(self.root, real)
 
     def open_documents(self) -> list[OpenDocument]:
         """The documents of the workspace that the editor holds."""
+        return self._in_workspace(self._documents)
+
+    def _in_workspace(self, documents: Iterable[Document]) -> list[OpenDocument]:
         return [
             OpenDocument(
                 path=shown(self.root, real),
@@ -109,7 +125,7 @@ class EditorWorkspace:
                 text=document.text,
                 line_ends_apart=self._documents.line_ends_apart,
             )
-            for document in self._documents
+            for document in documents
             if (real := path_of(document.uri)) is not None and in_workspace(self.root, real, self._guarded)
         ]
 

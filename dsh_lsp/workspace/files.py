@@ -55,9 +55,11 @@ from dsh_lsp.workspace.pages import is_large, read_page
 from dsh_lsp.workspace.paths import NOTHING, Guarded, effects_of, resolve, shown
 from dsh_lsp.workspace.places import around
 from dsh_lsp.workspace.port import Found, Listing, OpenDocument, Page, Query
+from dsh_lsp.workspace.ripgrep import ripgrep
 from dsh_lsp.workspace.rope import Rope
-from dsh_lsp.workspace.search import ripgrep, search
+from dsh_lsp.workspace.search import search
 from dsh_lsp.workspace.text import Span
+from dsh_lsp.workspace.threads import Stop, in_thread
 from dsh_lsp.workspace.walk import list_folder
 
 
@@ -182,8 +184,10 @@ class FileWorkspace:
 
     async def list_files(self, path: str, approved: frozenset[GrantKey] = NOTHING, *, limit: int) -> Listing:
         """List the files below a folder."""
-        return await anyio.to_thread.run_sync(
-            lambda: list_folder(self.root, resolve(self.root, path, approved, self._guarded), limit=limit)
+        return await in_thread(
+            lambda stop: list_folder(
+                self.root, resolve(self.root, path, approved, self._guarded), limit=limit, stop=stop
+            )
         )
 
     async def read_page(
@@ -191,11 +195,13 @@ class FileWorkspace:
     ) -> Page | None:
         """Read some lines of a large file."""
 
-        def read() -> Page | None:
+        def read(stop: Stop) -> Page | None:
             real = resolve(self.root, path, approved, self._guarded)
-            return read_page(real, shown(self.root, real), first=first, limit=limit) if is_large(real) else None
+            if not is_large(real):
+                return None
+            return read_page(real, shown(self.root, real), first=first, limit=limit, stop=stop)
 
-        return await anyio.to_thread.run_sync(read)
+        return await in_thread(read)
 
     async def search(self, query: Query, approved: frozenset[GrantKey] = NOTHING) -> Found:
         """Search the files below a folder."""

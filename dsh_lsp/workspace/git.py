@@ -11,10 +11,15 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
+from subprocess import DEVNULL, PIPE
 from typing import Final
 
+from dsh_lsp.workspace.threads import Stop, never
+
 TIMEOUT_S: Final = 20.0
+LOOK_S: Final = 0.1  # between two looks at whether it is still wanted
 
 _NEEDED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "XDG_CONFIG_HOME", "TMPDIR", "SYSTEMROOT", "USERPROFILE")
 
@@ -48,20 +53,31 @@ def program(name: str) -> str | None:
     return next((found for place in places if (found := shutil.which(str(place)))), None)
 
 
-def git(folder: Path, *arguments: str, given: str = "") -> subprocess.CompletedProcess[bytes] | None:
-    """Run git in a folder; None where there is no git, or no answer in time. Blocks."""
+def git(folder: Path, *arguments: str, given: str = "", stop: Stop = never) -> tuple[int, bytes] | None:
+    """Run git in a folder: its exit code and output; None where there is no git, or no answer in time. Blocks."""
     found = program("git")
     if found is None:
         return None
     settings = [word for setting in _HARMLESS for word in ("-c", setting)]
+    command = [found, "--no-pager", *settings, "-C", str(folder), *arguments]
     try:
-        return subprocess.run(  # noqa: S603 - fixed words
-            [found, "--no-pager", *settings, "-C", str(folder), *arguments],
-            input=os.fsencode(given),
-            capture_output=True,
-            timeout=TIMEOUT_S,
-            check=False,
-            env=plain_environment() | _NO_TRANSPORT,
+        process = subprocess.Popen(  # noqa: S603 - fixed words
+            command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=plain_environment() | _NO_TRANSPORT
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except OSError:
         return None
+    with process:
+        return _answer(process, os.fsencode(given), stop)
+
+
+def _answer(process: subprocess.Popen[bytes], given: bytes, stop: Stop) -> tuple[int, bytes] | None:
+    ends = time.monotonic() + TIMEOUT_S
+    while not stop() and time.monotonic() < ends:
+        try:
+            output, _ = process.communicate(given, timeout=LOOK_S)
+        except subprocess.TimeoutExpired:
+            continue  # what it has printed is kept, and what is left of the input goes on
+        return process.returncode, output
+    process.kill()
+    process.communicate()
+    return None

@@ -6,11 +6,15 @@ ignored folder comes back; a pattern that is not understood ignores nothing.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
+
+from dsh_lsp.workspace.grep import read_plain
+from dsh_lsp.workspace.threads import Stop, never
 
 IGNORE_FILES: Final = (".gitignore", ".ignore")
 MAX_BYTES: Final = 1 << 20
@@ -167,28 +171,47 @@ def is_ignored(path: str, levels: Sequence[Level], *, folder: bool) -> bool:
     return False
 
 
-def walk(root: Path) -> Iterator[str]:
-    """The files below a folder that nothing ignores, in order, with `/`; links are not followed. Blocks."""
-    yield from _walk(root, "", ())
+def walk(root: Path, below: str = "", *, stop: Stop = never) -> Iterator[tuple[str, bool]]:
+    """What lies in a folder: `below` is its path in `root`, whose ignore files count too. Blocks.
 
-
-def _walk(folder: Path, prefix: str, levels: tuple[Level, ...]) -> Iterator[str]:
-    try:
-        entries = sorted(folder.iterdir())
-    except OSError:
-        return
-    own = tuple(pattern for name in reversed(IGNORE_FILES) for pattern in _patterns_of(folder / name))
-    if own:
-        levels = ((len(prefix), own), *levels)
-    for entry in entries:
-        path = prefix + entry.name
-        is_folder = entry.is_dir() and not entry.is_symlink()
-        if entry.name in NEVER or is_ignored(path, levels, folder=is_folder):
+    Yields the path from `root` of each file, and True; of each file or folder that is ignored, and False. Folders
+    have `/` at their ends; one that comes with True is a repository of its own, and is not entered. In order; links
+    are not followed; it ends early when `stop` says so.
+    """
+    levels: tuple[Level, ...] = ()
+    prefix = ""
+    for part in PurePosixPath(below).parts:
+        levels = _with_patterns(root, prefix, levels)
+        if part in NEVER or is_ignored(prefix + part, levels, folder=True):
+            yield f"{prefix}{part}/", False
+            return
+        prefix += f"{part}/"
+    levels = _with_patterns(root, prefix, levels)
+    inside = [(prefix, levels, _entries(root / prefix))]  # a folder in a folder in a folder
+    while inside and not stop():
+        prefix, levels, entries = inside[-1]
+        entry = next(entries, None)
+        if entry is None:
+            inside.pop()
             continue
-        if is_folder:
-            yield from _walk(entry, f"{path}/", levels)
+        path, is_folder = prefix + entry.name, entry.is_dir(follow_symlinks=False)
+        if entry.name in NEVER or is_ignored(path, levels, folder=is_folder):
+            yield f"{path}/" if is_folder else path, False
+        elif is_folder and os.path.lexists(f"{entry.path}/.git"):
+            yield f"{path}/", True
+        elif is_folder:
+            path += "/"
+            inside.append((path, _with_patterns(root, path, levels), _entries(entry)))
         else:
-            yield path
+            yield path, True
+
+
+def _entries(folder: os.PathLike[str]) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return iter(sorted(entries, key=lambda entry: entry.name))
+    except OSError:
+        return iter(())
 
 
 def ignores(root: Path, path: str) -> bool:
@@ -197,18 +220,20 @@ def ignores(root: Path, path: str) -> bool:
     levels: tuple[Level, ...] = ()
     prefix = ""
     for number, part in enumerate(parts):
-        own = tuple(p for name in reversed(IGNORE_FILES) for p in _patterns_of(root / prefix / name))
-        if own:
-            levels = ((len(prefix), own), *levels)
+        levels = _with_patterns(root, prefix, levels)
         if part in NEVER or is_ignored(prefix + part, levels, folder=number < len(parts) - 1):
             return True
         prefix += f"{part}/"
     return False
 
 
-def _patterns_of(path: Path) -> tuple[Pattern, ...]:
-    try:
-        with path.open("rb") as file:
-            return read_patterns(file.read(MAX_BYTES).decode("utf-8", "replace"))
-    except OSError:
-        return ()
+def _with_patterns(root: Path, prefix: str, levels: tuple[Level, ...]) -> tuple[Level, ...]:
+    """The levels, and before them that of a folder, if it has patterns."""
+    own = tuple(pattern for name in reversed(IGNORE_FILES) for pattern in _patterns_of(f"{root}/{prefix}{name}"))
+    return ((len(prefix), own), *levels) if own else levels
+
+
+def _patterns_of(path: str) -> tuple[Pattern, ...]:
+    """The patterns of an ignore file; none where it is a link, which leads elsewhere, or no file."""
+    data = read_plain(path, MAX_BYTES)
+    return () if data is None else read_patterns(data.decode("utf-8", "replace"))

@@ -9,10 +9,11 @@ that found it is told to the model.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
+from itertools import islice
 from typing import Literal
 
 from dsh_lsp.errors import ToolError
@@ -21,8 +22,13 @@ from dsh_lsp.workspace.text import Change, Span, occurrences, split_lines, with_
 
 Reading = Literal["exact", "trailing space ignored", "indentation adapted"]
 
+MAX_PLACES = 1_000  # of a text that should stand in one
 MAX_CANDIDATES = 3
+MAX_SHOWN_LINES = 12  # of a candidate, from shortly before what differs
+MAX_SHOWN_CHARS = 200  # of a line
 MIN_LIKENESS = 0.5
+
+_WORD = re.compile(r"\w+|[^\w\s]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +49,7 @@ def find_match(document: Rope, old: str, new: str, *, name: str) -> Match:
         raise ToolError("old_text must hold more than white space", code="EMPTY_MATCH")
     text, end = str(document), document.line_ending
     old, new = with_line_ending(old, end), with_line_ending(new, end)
-    exact = list(occurrences(text, old))
+    exact = list(islice(occurrences(text, old), MAX_PLACES + 1))
     if exact:
         spans = [Span(start, start + len(old)) for start in exact]
         return Match(change=Change(_only(spans, text, name), new), reading="exact")
@@ -75,20 +81,22 @@ def _windows(lines: Sequence[str], wanted: Sequence[str], fold: Callable[[str], 
     for line in lines:
         starts.append(starts[-1] + len(line))
     count = len(target)
-    return [
+    found = (
         Span(starts[first], starts[first + count])
         for first in range(len(folded) - count + 1)
         if folded[first] == target[0] and folded[first : first + count] == target
-    ]
+    )
+    return list(islice(found, MAX_PLACES + 1))
 
 
 def _only(spans: Sequence[Span], text: str, name: str) -> Span:
     if len(spans) == 1:
         return spans[0]
     numbers = [str(text.count("\n", 0, span.start) + 1) for span in spans[:10]]
-    more = "" if len(spans) <= 10 else f" and {len(spans) - 10} more"
+    more = "" if len(spans) <= 10 else " and more" if len(spans) > MAX_PLACES else f" and {len(spans) - 10} more"
+    count = f"more than {MAX_PLACES}" if len(spans) > MAX_PLACES else len(spans)
     raise ToolError(
-        f"old_text occurs {len(spans)} times in {name}, at lines {', '.join(numbers)}{more}; "
+        f"old_text occurs {count} times in {name}, at lines {', '.join(numbers)}{more}; "
         "add lines around it until it is unique",
         code="AMBIGUOUS",
     )
@@ -140,12 +148,26 @@ def _miss(lines: Sequence[str], wanted: Sequence[str], name: str) -> str:
     found = _nearest(lines, wanted)
     if not found:
         return f"old_text does not occur in {name}, nor anything like it; read the file and copy the lines exactly"
-    shown = []
-    for first in found:
-        window = lines[first : first + len(wanted)]
-        body = "".join(f"{first + offset + 1}\t{line.rstrip()}\n" for offset, line in enumerate(window))
-        shown.append(f"Lines {first + 1}-{first + len(window)} come near:\n{body}")
-    return f"old_text does not occur in {name}; copy the lines exactly.\n" + "\n".join(shown).rstrip()
+    target = [line.strip() for line in wanted]
+    shown = "\n".join(_candidate(lines, first, target) for first in found)
+    return f"old_text does not occur in {name}; copy the lines exactly.\n{shown}".rstrip()
+
+
+def _candidate(lines: Sequence[str], first: int, target: Sequence[str]) -> str:
+    """A window that looks like the wanted text, from shortly before the first line that differs."""
+    last = min(first + len(target), len(lines))
+    equal = 0
+    while first + equal < last and lines[first + equal].strip() == target[equal]:
+        equal += 1
+    start = max(first, min(first + equal - MAX_SHOWN_LINES // 4, last - MAX_SHOWN_LINES))
+    end = min(last, start + MAX_SHOWN_LINES)
+    rows = "".join(f"{number + 1}\t{_clipped(lines[number].rstrip())}\n" for number in range(start, end))
+    part = "" if (start, end) == (first, last) else f", of which {start + 1}-{end} are shown"
+    return f"Lines {first + 1}-{last} come near{part}:\n{rows}"
+
+
+def _clipped(line: str) -> str:
+    return line if len(line) <= MAX_SHOWN_CHARS else f"{line[:MAX_SHOWN_CHARS]}…"
 
 
 def _nearest(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
@@ -159,7 +181,8 @@ def _nearest(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
         if line and len(places.get(line, ())) <= 50:  # a line that stands everywhere says nothing
             votes.update(max(0, number - offset) for number in places.get(line, ()))
     starts = [start for start, _ in votes.most_common(8)] or _by_words(lines, target)
-    rated = [(_likeness(lines[start : start + len(target)], target), start) for start in starts]
+    words = _words_of(target)
+    rated = [(_likeness(words, lines[start : start + len(target)]), start) for start in starts]
     best = sorted((rate for rate in rated if rate[0] >= MIN_LIKENESS), key=lambda rate: (-rate[0], rate[1]))
     return [start for _, start in best[:MAX_CANDIDATES]]
 
@@ -173,7 +196,12 @@ def _by_words(lines: Sequence[str], target: Sequence[str]) -> list[int]:
     return [max(0, number - offset) for _, number in best]
 
 
-def _likeness(window: Sequence[str], target: Sequence[str]) -> float:
-    return SequenceMatcher(
-        None, "\n".join(line.strip() for line in window), "\n".join(target), autojunk=False
-    ).ratio()
+def _likeness(words: Counter[str], window: Sequence[str]) -> float:
+    """How many words and signs two pieces share, in whatever order, of all that they have: 0 to 1."""
+    there = _words_of(window)
+    total = words.total() + there.total()
+    return 2 * (words & there).total() / total if total else 0.0
+
+
+def _words_of(lines: Sequence[str]) -> Counter[str]:
+    return Counter(word for line in lines for word in _WORD.findall(line))

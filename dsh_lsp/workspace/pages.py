@@ -14,6 +14,7 @@ from typing import Final
 
 from dsh_lsp.errors import ToolError
 from dsh_lsp.workspace.port import Page
+from dsh_lsp.workspace.threads import Stop, never
 
 LARGE_BYTES: Final = 1 << 20  # a smaller file is read whole
 MAX_LINE_CHARS: Final = 20_000
@@ -34,8 +35,8 @@ def is_large(path: Path) -> bool:
     return stat.S_ISREG(found.st_mode) and found.st_size > LARGE_BYTES
 
 
-def read_page(path: Path, name: str, *, first: int, limit: int) -> Page:
-    """Read `limit` lines from the line `first`, counted from 1. Blocks.
+def read_page(path: Path, name: str, *, first: int, limit: int, stop: Stop = never) -> Page:
+    """Read `limit` lines from the line `first`, counted from 1, unless `stop` says that nobody waits. Blocks.
 
     Raises:
         ToolError: `NOT_TEXT`, `PAST_END`, `NOT_READABLE`.
@@ -48,15 +49,17 @@ def read_page(path: Path, name: str, *, first: int, limit: int) -> Page:
                 raise ToolError(f"{name} is a binary file", code="NOT_TEXT")
             encoding = next((encoding for mark, encoding in _MARKS if head.startswith(mark)), "utf-8")
             with TextIOWrapper(raw, encoding=encoding, newline="") as file:
-                return _page(file, name, first, limit)
+                return _page(file, name, first, limit, stop)
     except UnicodeDecodeError as error:
         raise ToolError(f"{name} is not {error.encoding.upper()} text", code="NOT_TEXT") from error
     except OSError as error:
         raise ToolError(f"{name} cannot be read: {error.strerror}", code="NOT_READABLE") from error
 
 
-def _page(file: TextIOWrapper, name: str, first: int, limit: int) -> Page:
+def _page(file: TextIOWrapper, name: str, first: int, limit: int, stop: Stop) -> Page:
     for number in range(1, first):
+        if stop():
+            break
         if _line(file) is None:
             raise ToolError(f"{name} has only {number - 1} lines", code="PAST_END")
     lines: list[str] = []

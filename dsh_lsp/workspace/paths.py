@@ -85,6 +85,11 @@ def shown(root: Path, real: Path) -> str:
     return real.relative_to(os.path.realpath(root)).as_posix() if is_inside(root, real) else real.as_posix()
 
 
+def legible(name: str) -> str:
+    """A name as a part of a row that a model reads: what would end the row, or hide or reorder it, is spelled out."""
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in name)
+
+
 @dataclass(slots=True, kw_only=True)
 class Guarded:
     """What counts beside a root: `never` are written by no tool, `rights` only with a permission.

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from dsh_lsp.errors import ToolError
+from dsh_lsp.workspace.threads import Stop, never
 from dsh_lsp.workspace.walk import list_folder
 
 MAX_FILES: Final = 50_000
@@ -35,15 +36,15 @@ class Difference:
         return (*self.created, *self.changed, *self.deleted)
 
 
-def survey(root: Path, others: Iterable[Path] = ()) -> Survey | None:
-    """Look at all files of the root and of other folders; None when there are too many. Blocks."""
+def survey(root: Path, others: Iterable[Path] = (), stop: Stop = never) -> Survey | None:
+    """Look at all files of the root and of other folders; None when there are too many, or it shall stop. Blocks."""
     found: Survey = {}
     for folder in dict.fromkeys(Path(os.path.realpath(one)) for one in (root, *others)):
         try:
-            listing = list_folder(root, folder, limit=MAX_FILES - len(found))
+            listing = list_folder(root, folder, limit=MAX_FILES - len(found), stop=stop)
         except ToolError:  # it went away meanwhile
             continue
-        if listing.truncated:
+        if listing.truncated or stop():
             return None
         for entry in listing.entries:
             try:

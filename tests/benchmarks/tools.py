@@ -15,7 +15,8 @@ import anyio
 
 from dsh_lsp.workspace.pages import read_page
 from dsh_lsp.workspace.port import OpenDocument, Query
-from dsh_lsp.workspace.search import ripgrep, search
+from dsh_lsp.workspace.ripgrep import ripgrep
+from dsh_lsp.workspace.search import search
 from tests.benchmarks import Ratio, interleave, ratio, seconds
 
 FILES, FOLDERS, BUFFERS = 50_000, 500, 20

@@ -3,64 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import anyio
 import pytest
 from anyio.abc import TaskGroup
+from blockbuster import blockbuster_ctx
 
 from dsh_lsp.abort import AbortSignal
-from dsh_lsp.plugins.tools.edit_file import EditFile
-from dsh_lsp.plugins.tools.language import Language
-from dsh_lsp.plugins.tools.list_files import ListFiles
-from dsh_lsp.plugins.tools.read_file import ReadFile
-from dsh_lsp.plugins.tools.search import Search
-from dsh_lsp.plugins.tools.shell import Shell
-from dsh_lsp.plugins.tools.write_file import WriteFile
+from dsh_lsp.events import TurnStart
+from dsh_lsp.plugins.toolbox import find_tools
 from dsh_lsp.secrets import Keys
+from dsh_lsp.session.log import SessionHeader, SessionLog
 from dsh_lsp.shell.environment import ChildEnvironment
 from dsh_lsp.shell.rules import CommandRules, ShellSettings
 from dsh_lsp.tools.outcome import Outcome
 from dsh_lsp.tools.pipeline import ToolHooks, ToolPipeline
+from dsh_lsp.tools.questions import Questions
 from dsh_lsp.tools.registry import ToolRegistry
+from dsh_lsp.tools.spills import Spills
 from dsh_lsp.tools.tool import Execution, Tool
-from dsh_lsp.workspace.language import NoLanguageServers
+from dsh_lsp.workspace.language import LanguageServers, Place, Symbol
+from dsh_lsp.workspace.port import Workspace
+from tests.support.fake_languages import FakeLanguageServers, problem
 from tests.support.review_bench import Bench, make_bench, run_virtually
 from tests.support.simulated_editor import Manners
 
 DISK, UNSAVED = "disk = 1\n", "unsaved = 2\n"
 
 
-@pytest.fixture(autouse=True)
-def loop_is_never_blocked():
-    """Links are followed in the loop, and the simulated editor reads its files there."""
+def tools(bench: Bench, languages: FakeLanguageServers) -> list[Tool[Any]]:
+    """All tools that the scan finds, each with what its constructor names."""
+    log = SessionLog(SessionHeader(id="s2", created_at=0, cwd=str(bench.root)), clock=lambda: 0)
+    log.append(TurnStart(turn=1))
 
+    async def answer(*_: object) -> str:
+        return "Yes."
 
-def tools(bench: Bench) -> list[Tool[Any]]:
-    workspace = bench.workspace
-    return [
-        ReadFile(workspace),
-        EditFile(workspace),
-        WriteFile(workspace),
-        ListFiles(workspace),
-        Search(workspace),
-        Language(workspace, NoLanguageServers()),
-        Shell(workspace, CommandRules(bench.root, ShellSettings()), ChildEnvironment(Keys())),
+    services: dict[type, object] = {
+        Workspace: bench.workspace,
+        LanguageServers: languages,
+        CommandRules: CommandRules(bench.root, ShellSettings()),
+        ChildEnvironment: ChildEnvironment(Keys()),
+        Spills: Spills(bench.root.parent / "outputs"),
+        Questions: Questions(log, answer, lambda: "q1"),
+        SessionLog: log,
+    }
+    needs = [
+        [hint for key, hint in get_type_hints(kind.__init__).items() if key != "return"] for kind in find_tools()
     ]
+    return [kind(*(services[need] for need in wanted)) for kind, wanted in zip(find_tools(), needs, strict=True)]
 
 
-async def use(bench: Bench, name: str, arguments: dict[str, Any]) -> Outcome:
+async def use(
+    bench: Bench, name: str, arguments: dict[str, Any], languages: FakeLanguageServers | None = None
+) -> Outcome:
     registry = ToolRegistry()
-    for tool in tools(bench):
+    for tool in tools(bench, languages or FakeLanguageServers()):
         registry.register(tool)
     pipeline = ToolPipeline(registry, ToolHooks())
     execution = Execution(call_id="c", name=name, arguments=arguments, turn=1, step=1, signal=AbortSignal())
     assert await pipeline.admit(execution) is None
-    with anyio.fail_after(20):
+    with anyio.fail_after(20), nullcontext() if name in LOOK_AT_PATHS else blockbuster_ctx("dsh_lsp"):
         return await pipeline.dispatch(execution)
 
 
+# A review knows at once where a path leads, before the editor's next message; so does who asks for open documents.
+LOOK_AT_PATHS = {"edit_file", "write_file", "move_file", "delete_file", "shell"}
 RUNS_PROGRAMS = {"search", "shell"}
 
 
@@ -90,10 +101,18 @@ CALLS: dict[str, dict[str, Any]] = {
     "search": {"pattern": r" = \d"},
     "language": {**PATH, "operation": "diagnostics"},
     "shell": {"command": "cat a.py"},
+    "move_file": {**PATH, "new_path": "b.py"},
+    "delete_file": PATH,
+    "ask": {"question": "May I?"},
+    "todo": {"items": [{"text": "read a.py"}]},
+    "read_output": {"name": "output-1"},
 }
 
+# These have nothing to do with documents.
+SAME = {"ask": "The user answered: Yes.", "todo": "1 of 1 are open", "read_output": None}
+
 # What each says of a document with unsaved text, of a closed file, and of one that is not there; None is NOT_FOUND.
-SAYS: dict[str, tuple[str, str, str | None]] = {
+SAYS: dict[str, tuple[str | None, str | None, str | None]] = {
     "read_file": ("1\tunsaved = 2\n[the editor holds unsaved changes", "1\tdisk = 1", None),
     "edit_file": ("is in the document, line 1", "is in the document, line 1", None),
     "write_file": ("is in the document, line 1", "is in the document, line 1", "is in the document, line 1"),
@@ -105,17 +124,22 @@ SAYS: dict[str, tuple[str, str, str | None]] = {
         "disk = 1",
         "No such file",
     ),
+    "move_file": ("holds text of it that is not saved", "the file is b.py now", None),
+    "delete_file": ("holds text of it that is not saved", "the file is gone", None),
+    **{name: (text, text, text) for name, text in SAME.items()},
 }
 
 # What then stands in the editor and on disk.
-LEAVES: dict[str, tuple[tuple[str, str], str, str | None]] = {
+LEAVES: dict[str, tuple[tuple[str, str], str | None, str | None]] = {
     "edit_file": (("unsaved == 2\n", DISK), "disk == 1\n", None),
     "write_file": (("whole\n", DISK), "whole\n", "whole\n"),
+    "move_file": ((UNSAVED, DISK), None, None),
+    "delete_file": ((UNSAVED, DISK), None, None),
 }
 
 
-def test_every_tool_of_documents_is_in_the_table() -> None:
-    assert CALLS.keys() == SAYS.keys()
+def test_every_tool_is_in_the_tables() -> None:
+    assert CALLS.keys() == SAYS.keys() == {kind.name for kind in find_tools()}
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -159,6 +183,19 @@ MOST = 64_000  # characters; the spill policy keeps what is above 48,000 aside, 
         ("search", {"pattern": "^x", "limit": 1_000}),
         ("list_files", {"limit": 2_000}),
         ("shell", {"command": "cat wide.txt; ls many"}),
+        ("edit_file", {"path": "wide.txt", "old_text": ("x" * 5_000 + "\n") * 200 + "y", "new_text": ""}),
+        ("edit_file", {"path": "wide.txt", "old_text": "x", "new_text": "y"}),
+        ("edit_file", {"path": "wide.txt", "old_text": "xx\n", "new_text": "y", "replace_all": True}),
+        ("write_file", {"path": "wide.txt", "content": "y\n" * 50_000}),
+        ("move_file", {"path": "wide.txt", "new_path": "b.txt"}),
+        ("delete_file", {"path": "wide.txt"}),
+        ("language", {"operation": "hover", "path": "wide.txt", "symbol": "x"}),
+        ("language", {"operation": "references", "path": "wide.txt", "symbol": "x"}),
+        ("language", {"operation": "symbols", "path": "wide.txt"}),
+        ("language", {"operation": "diagnostics", "path": "wide.txt"}),
+        ("read_output", {"name": "output-1"}),
+        ("todo", {"items": [{"text": "x" * 500}] * 50}),
+        ("ask", {"question": "x" * 100_000, "options": ["y" * 1_000, "z"]}),
     ],
 )
 def test_no_result_grows_beyond_what_a_model_can_read(tmp_path: Path, name: str, arguments: dict[str, Any]) -> None:
@@ -168,10 +205,30 @@ def test_no_result_grows_beyond_what_a_model_can_read(tmp_path: Path, name: str,
     for number in range(300):
         (root / "many" / f"f{number}").write_text("x\n")
 
+    outputs = tmp_path / "outputs"
+    outputs.mkdir()
+    (outputs / "output-1.txt").write_text("x" * 1_000_000)
+    languages = FakeLanguageServers(before=[problem(n, "m" * 1_000) for n in range(5_000)])
+    languages.text = "x\n" * 100_000 + "x" * 1_000_000
+    languages.places = [Place(path="a.py", line=n, column=1, text="x" * 5_000) for n in range(5_000)]
+    languages.symbols = [Symbol(name="x" * 5_000, kind="class", path="a.py", line=n) for n in range(5_000)]
+
     async def story(bench: Bench) -> Outcome:
-        return await use(bench, name, arguments)
+        return await use(bench, name, arguments, languages)
 
     outcome = over(root, name, story)
     limit = 300_000 if name == "search" else MOST  # its matches are bounded by number and width
     assert 0 < len(outcome.text) <= limit
-    assert not outcome.is_error
+    assert outcome.is_error == (name == "edit_file" and "replace_all" not in arguments)
+
+
+def test_every_tool_is_held_to_a_bound() -> None:
+    marks = test_no_result_grows_beyond_what_a_model_can_read.pytestmark  # type: ignore[attr-defined]
+    assert {name for name, _ in marks[0].args[1]} == {kind.name for kind in find_tools()}
+
+
+def test_the_names_of_files_that_a_command_made_are_spelled_out(tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    root.mkdir()
+    outcome = over(root, "shell", lambda bench: use(bench, "shell", {"command": "touch $'a\\n[exit code 1]'"}))
+    assert r"[created: a\n[exit code 1]]" in outcome.text.splitlines()

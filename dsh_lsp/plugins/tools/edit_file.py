@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from typing import Final
 
 from pydantic import Field
 
@@ -24,6 +24,10 @@ from dsh_lsp.workspace.port import Workspace
 from dsh_lsp.workspace.report import describe_outcomes, is_failure
 from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Change, Span, with_line_ending
+from dsh_lsp.workspace.threads import in_thread
+
+MAX_CHARS_IN_LOOP: Final = 50_000
+NEAR_CHARS: Final = 4_000
 
 
 class Replacement(ToolArgs):
@@ -92,7 +96,8 @@ The user reviews the edit before it lands; the result tells what they decided.
             name = names[path]
             before = texts.get(name, bases[name].rope)
             try:
-                texts[name], note = replaced(before, replacement, name)
+                with execution.signal.guard():
+                    texts[name], note = await _replaced(before, replacement, name)
             except ToolError as error:
                 if not args.more:
                     raise
@@ -134,6 +139,13 @@ The user reviews the edit before it lands; the result tells what they decided.
         return Card(kind="diff", title=call.title, path=call.path, body=call.body, detail=output)
 
 
+async def _replaced(text: Rope, replacement: Replacement, name: str) -> tuple[Rope, str | None]:
+    """As `replaced`; what takes longer than anybody notices runs in a thread."""
+    if len(text) + len(replacement.old_text) + len(replacement.new_text) <= MAX_CHARS_IN_LOOP:
+        return replaced(text, replacement, name)
+    return await in_thread(lambda _: replaced(text, replacement, name))
+
+
 def replaced(text: Rope, replacement: Replacement, name: str) -> tuple[Rope, str | None]:
     """The text with a replacement made in it, and how it was found, where that was not exact.
 
@@ -143,10 +155,24 @@ def replaced(text: Rope, replacement: Replacement, name: str) -> tuple[Rope, str
     if replacement.replace_all:
         end = text.line_ending
         old, new = with_line_ending(replacement.old_text, end), with_line_ending(replacement.new_text, end)
-        places = [match.start() for match in re.finditer(re.escape(old), str(text))]
-        for start in reversed(places):  # what comes before it stays where it is
-            text = text.changed(Change(Span(start, start + len(old)), new))
-        if places:
+        changes = _everywhere(str(text), old, new)
+        for change in reversed(changes):  # what comes before it stays where it is
+            text = text.changed(change)
+        if changes:
             return text, None
     match = find_match(text, replacement.old_text, replacement.new_text, name=name)
     return text.changed(match.change), None if match.reading == "exact" else match.reading
+
+
+def _everywhere(text: str, old: str, new: str) -> list[Change]:
+    """The changes that replace a piece wherever it stands; places that are near each other are one change."""
+    runs: list[Span] = []
+    at = text.find(old)
+    while at >= 0:
+        end = at + len(old)
+        if runs and at - runs[-1].end < NEAR_CHARS:
+            runs[-1] = Span(runs[-1].start, end)
+        else:
+            runs.append(Span(at, end))
+        at = text.find(old, end)
+    return [Change(run, text[run.start : run.end].replace(old, new)) for run in runs]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
@@ -18,6 +18,7 @@ from dsh_lsp.workspace.report import describe_outcomes, is_failure
 
 Operation = Literal["diagnostics", "definition", "references", "implementation", "hover", "symbols", "rename"]
 NOT_OFFERED = "No language server of the editor has an answer to this. Use search and read_file instead."
+MAX_HOVER_CHARS: Final = 10_000
 
 
 class LanguageArgs(ToolArgs):
@@ -59,6 +60,8 @@ exact than text search. A rename is reviewed by the user like any edit.
             case "hover":
                 with execution.signal.guard():
                     text = await self._languages.hover(_spot(args), execution.approved)
+                if text is not None and len(text) > MAX_HOVER_CHARS:
+                    text = f"{text[:MAX_HOVER_CHARS]}\n[{len(text) - MAX_HOVER_CHARS} more characters]"
                 return ToolOutput(text=NOT_OFFERED if text is None else text or f"Nothing is known of {args.symbol}.")
             case "rename":
                 return await self._rename(args, execution)

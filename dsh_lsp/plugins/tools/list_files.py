@@ -13,6 +13,7 @@ from dsh_lsp.tools.tool import (
     ToolArgs,
     ToolOutput,
 )
+from dsh_lsp.workspace.paths import legible
 from dsh_lsp.workspace.port import Workspace
 
 
@@ -39,10 +40,11 @@ project ignores are left out.
 
     async def execute(self, args: ListFilesArgs, execution: Execution) -> ToolOutput:
         """List them, sorted."""
-        listing = await self._workspace.list_files(args.path, execution.approved, limit=args.limit)
+        with execution.signal.guard():
+            listing = await self._workspace.list_files(args.path, execution.approved, limit=args.limit)
         if not listing.entries:
-            return ToolOutput(text=f"No files below {args.path}.")
-        text = "\n".join(entry.path for entry in listing.entries)
+            return ToolOutput(text=f"No files below {legible(args.path)}.")
+        text = "\n".join(legible(entry.path) for entry in listing.entries)
         return ToolOutput(text=f"{text}\n[more files; list a subfolder]" if listing.truncated else text)
 
     def effects(self, args: ListFilesArgs) -> list[Effect]:

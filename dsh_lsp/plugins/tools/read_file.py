@@ -45,7 +45,11 @@ with its number and a tab before it; they are not part of the file. Long files c
         self._workspace = workspace
 
     async def execute(self, args: ReadFileArgs, execution: Execution) -> ToolOutput:
-        """Read the page."""
+        """Read the page; a cancel ends it at once, for nothing of it must be kept."""
+        with execution.signal.guard():
+            return await self._read(args, execution)
+
+    async def _read(self, args: ReadFileArgs, execution: Execution) -> ToolOutput:
         page = await self._workspace.read_page(args.path, execution.approved, first=args.offset, limit=args.limit)
         notes: list[str] = []
         meta: JsonObject = {}

@@ -9,6 +9,7 @@ from pydantic import Field
 from dsh_lsp.decisions import Effect
 from dsh_lsp.tools.tool import Card, Execution, Mode, Tool, ToolArgs, ToolOutput
 from dsh_lsp.wire import JsonObject
+from dsh_lsp.workspace.paths import legible
 from dsh_lsp.workspace.port import Found, Query, Workspace
 
 
@@ -72,9 +73,9 @@ defined or used, `language` is more exact.
 
 
 def _lines(found: Found) -> str:
-    return "\n".join(f"{match.path}:{match.line}: {match.text}" for match in found.matches)
+    return "\n".join(f"{legible(match.path)}:{match.line}: {match.text}" for match in found.matches)
 
 
 def _files(found: Found) -> str:
     groups = ((path, len(list(matches))) for path, matches in groupby(found.matches, key=lambda match: match.path))
-    return "\n".join(f"{path} ({count})" for path, count in groups)
+    return "\n".join(f"{legible(path)} ({count})" for path, count in groups)

@@ -18,6 +18,7 @@ from dsh_lsp.shell.scan import visible
 from dsh_lsp.tools.tool import Card, Execution, Tool, ToolArgs, ToolOutput
 from dsh_lsp.wire import JsonObject
 from dsh_lsp.workspace.disk import read_file
+from dsh_lsp.workspace.paths import legible
 from dsh_lsp.workspace.port import OpenDocument, Workspace
 from dsh_lsp.workspace.survey import Difference, compare, survey
 from dsh_lsp.workspace.text import is_saved
@@ -60,7 +61,9 @@ other tools to read, search and edit. The user may be asked first.
         root = self._workspace.root
         limit_s = min(args.timeout_seconds or float("inf"), self._rules.settings.timeout_seconds)
         unsaved = await unsaved_documents(self._workspace)
-        before = await anyio.to_thread.run_sync(survey, root, self._workspace.folders)
+        before = await anyio.to_thread.run_sync(
+            survey, root, self._workspace.folders, lambda: execution.signal.aborted
+        )
         finished = await run_command(
             args.command,
             folder=root,
@@ -169,4 +172,4 @@ def _unsaved(unsaved: Sequence[OpenDocument]) -> list[str]:
 
 def _names(paths: Sequence[str]) -> str:
     more = f" and {len(paths) - MAX_NAMES} more" if len(paths) > MAX_NAMES else ""
-    return ", ".join(paths[:MAX_NAMES]) + more
+    return ", ".join(map(legible, paths[:MAX_NAMES])) + more

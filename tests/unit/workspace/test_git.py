@@ -12,7 +12,8 @@ import pytest
 
 from dsh_lsp.workspace.git import program
 from dsh_lsp.workspace.port import OpenDocument, Query
-from dsh_lsp.workspace.search import ripgrep, search
+from dsh_lsp.workspace.ripgrep import ripgrep
+from dsh_lsp.workspace.search import search
 from dsh_lsp.workspace.walk import ignored, list_folder
 
 REAL = program("git") or "git"
@@ -61,7 +62,7 @@ def script(tmp_path: Path, name: str) -> Path:
 def look_at(root: Path) -> None:
     """All that we do with a folder before anybody has allowed anything."""
     list_folder(root, root, limit=9)
-    ignored(root, ["g.py", "d/f.py", "sub/x"])
+    ignored(root, root, ["g.py", "d/f.py", "sub/x"])
     held = [OpenDocument(path="g.py", uri="", text="needle\n")]
     for searched_by in (ripgrep(), None):
         look = partial(search, root, root, Query(pattern="needle"), held, program=searched_by)

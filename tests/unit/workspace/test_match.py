@@ -123,3 +123,24 @@ def test_the_nearest_place_of_a_long_document_is_found() -> None:
         find_match(
             Rope.of("".join(lines)), "def target(a, b):\n    total = a - b\n    return total\n", "", name="doc.py"
         )
+
+
+LONG = [f"    line_{number} = {number} * {number % 7}\n" for number in range(2_000)]
+WIDE = "x" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "words"),
+    [
+        ("".join(LONG), "".join([*LONG[10:300], "    other = 1\n", *LONG[301:1_000]]), "301\t    line_300 = 300"),
+        ("a = 1\n" * 2_000, "a = 1\n" * 1_000 + "b = 1\n", "come near"),
+        (f"{WIDE} a b c\n" * 20, f"{WIDE} a b d", "come near"),
+        ("x\n" * 50_000, "x", "more than 1000 times in doc.py, at lines 1, 2"),
+        (" x\n" * 50_000, "  x\n  x\n", "more than 1000 times"),
+    ],
+)
+def test_what_is_told_of_a_miss_is_short_however_long_the_text_is(text: str, old: str, words: str) -> None:
+    with pytest.raises(ToolError) as error:
+        find_match(Rope.of(text), old, "new", name="doc.py")
+    assert words in str(error.value)
+    assert len(str(error.value)) < 9_000

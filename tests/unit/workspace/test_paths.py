@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -275,3 +276,55 @@ def test_any_text_is_a_path_inside_or_outside_or_none(path: str) -> None:
         return
     assert real == here or here in real.parents
     effects_of(here, path, "edit")
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A root with links to all sides, by short names that a fuzzer hits: its parent holds what lies outside."""
+    base = tmp_path_factory.mktemp("tree")
+    root = base / "r"
+    (root / "a" / "b").mkdir(parents=True)
+    (base / "o" / "a").mkdir(parents=True)
+    links = {
+        "r/i": "a",
+        "r/o": "../o",
+        "r/a/u": "..",
+        "r/a/b/o": "../../../o/a",
+        "r/l": "l",
+        "r/m": "o/i",
+        "o/i": "../r",
+    }
+    for name, target in links.items():
+        (base / name).symlink_to(target)
+    (root / "a" / "abs").symlink_to(base / "o")
+    (root / "file").write_text("")
+    return root
+
+
+@given(
+    parts=st.lists(
+        st.sampled_from(["a", "b", "i", "o", "u", "l", "m", "abs", "file", "..", ".", "", "x"]), max_size=8
+    ),
+    absolute=st.sampled_from(["", "root", "parent", "/"]),
+)
+def test_a_path_through_links_is_judged_by_where_it_leads(tree: Path, parts: list[str], absolute: str) -> None:
+    start = {"": "", "root": f"{tree}/", "parent": f"{tree.parent}/", "/": "/"}[absolute]
+    path = start + "/".join(parts)
+    leads_to = Path(os.path.realpath(tree / path))  # as the system itself goes there
+    inside = leads_to == tree or tree in leads_to.parents
+    kinds = [effect.kind for effect in effects_of(tree, path, "read")]
+    assert ("outside" in kinds) == (not inside)
+    if inside:
+        assert resolve(tree, path) == leads_to
+    else:
+        with pytest.raises(ToolError) as error:
+            resolve(tree, path)
+        assert error.value.code == "OUTSIDE"
+    try:  # what the kernel opens is what was judged
+        descriptor = os.open(tree / path, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        assert os.path.samestat(os.fstat(descriptor), leads_to.stat())
+    finally:
+        os.close(descriptor)

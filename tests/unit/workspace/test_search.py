@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 import time
+import tracemalloc
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -17,7 +19,8 @@ import pytest
 from dsh_lsp.errors import ToolError
 from dsh_lsp.workspace import search as module
 from dsh_lsp.workspace.port import Found, OpenDocument, Query
-from dsh_lsp.workspace.search import ripgrep, search
+from dsh_lsp.workspace.ripgrep import ripgrep
+from dsh_lsp.workspace.search import search
 
 RG = ripgrep()
 BOTH = pytest.mark.parametrize("program", [pytest.param(RG, id="ripgrep"), pytest.param(None, id="python")])
@@ -146,8 +149,9 @@ async def test_matches_and_their_size_are_bounded(root, program) -> None:
 @BOTH
 @pytest.mark.parametrize("pattern", ["(", "[", "a\nb", "x{2,1}"])
 async def test_a_pattern_that_is_none_is_told(root, program, pattern) -> None:
-    with pytest.raises(ToolError) as refused:
-        await found(root, program, pattern=pattern)
+    for held in ((), (("a.py", "needle\n"),)):
+        with pytest.raises(ToolError) as refused:
+            await found(root, program, *held, pattern=pattern)
     assert refused.value.code == "BAD_PATTERN"
 
 
@@ -157,6 +161,62 @@ async def test_a_glob_that_is_none_is_told(root, program, glob) -> None:
     with pytest.raises(ToolError) as refused:
         await found(root, program, ("held.py", "needle\n"), glob=glob)
     assert refused.value.code == "BAD_PATTERN"
+
+
+@BOTH
+@pytest.mark.parametrize("pattern", ["a{99999999999}", "(" * 3_000, "\ud800", "x" * 200_000, "(?P<x>"])
+async def test_a_pattern_that_no_program_can_take_is_told(root, program, pattern) -> None:
+    with pytest.raises(ToolError) as refused:
+        await found(root, program, pattern=pattern)
+    assert refused.value.code == "BAD_PATTERN"
+    assert len(str(refused.value)) < 1_000
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell script plays ripgrep")
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("echo 'rg: Permission denied (os error 13)' >&2; exit 2", "Permission denied"),
+        ("kill -9 $$", "exit code -9"),
+        (None, "cannot be run"),
+    ],
+)
+async def test_a_search_that_failed_is_no_search_that_found_nothing(root, script, words) -> None:
+    fake = root.parent / "rg"
+    fake.write_text(f"#!/bin/sh\n{script}\n")
+    fake.chmod(0o755 if script else 0o644)
+    with pytest.raises(ToolError, match=words) as refused:
+        await found(root, str(fake))
+    assert refused.value.code == "SEARCH_FAILED"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell script plays ripgrep")
+async def test_what_a_search_found_before_it_failed_is_told_and_that_there_may_be_more(root) -> None:
+    fake = root.parent / "rg"
+    fake.write_text("#!/bin/sh\nprintf 'a.py\\0002:1:needle = 1\\n'; echo oh >&2; exit 2\n")
+    fake.chmod(0o755)
+    result = await found(root, str(fake))
+    assert (places(result), result.truncated) == (["a.py:2: needle = 1"], True)
+
+
+@BOTH
+async def test_lines_that_nobody_can_read_whole_are_searched_and_neither_kept_nor_counted_often(
+    root, program
+) -> None:
+    for number in range(4):
+        (root / f"bundle{number}.min.js").write_text("e" * 3_000_000 + "needle" + "e" * 3_000_000 + "\nneedle\n")
+    tracemalloc.start()
+    try:
+        result = await found(root, program, pattern="e+?|needle", glob="*.js")
+        around = await found(root, program, pattern="needlee", glob="*.js")
+        assert tracemalloc.get_traced_memory()[1] < 32_000_000
+    finally:
+        tracemalloc.stop()
+    assert [f"{match.path}:{match.line}" for match in result.matches] == [
+        f"bundle{number}.min.js:{line}" for number in range(4) for line in (1, 2)
+    ]
+    assert all(len(match.text) < 250 for match in (*result.matches, *around.matches))
+    assert [match.text for match in around.matches] == ["…" + "e" * 60 + "needle" + "e" * 174 + "…"] * 4
 
 
 @BOTH
@@ -179,15 +239,59 @@ async def test_a_pattern_that_takes_for_ever_takes_no_more_than_its_process(root
 
 @BOTH
 async def test_a_cancel_as_soon_as_a_program_runs_leaves_none_behind(root, program) -> None:
-    (root / "slow.txt").write_text("needle\n" * 100_000)
+    (root / "slow.txt").write_text("needle\n" * 1_000_000)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(found, root, program)
+        tasks.start_soon(partial(found, root, program, limit=10_000_000))
         with anyio.fail_after(10):
             while not {"rg", "python3", "python"} & set(children()):
                 await anyio.lowlevel.checkpoint()
         tasks.cancel_scope.cancel()
     gc.collect()  # a program that is forgotten warns here, which fails the test
     assert children() == []
+
+
+HELD_BY = """
+import anyio, pathlib, sys
+from dsh_lsp.workspace.port import Query
+from dsh_lsp.workspace.search import search
+root = pathlib.Path(sys.argv[1])
+anyio.run(lambda: search(root, root, Query(pattern="(a+)+$"), [], program=None))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it ends after its time")
+def test_a_search_ends_with_a_server_that_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "slow.txt").write_text("a" * 60 + "!\n")
+    server = subprocess.Popen([sys.executable, "-c", HELD_BY, str(tmp_path)])
+    try:
+        pid = within_5_s(lambda: next(iter(searches_of(server.pid)), None))
+    finally:
+        server.kill()
+        server.wait()
+    within_5_s(lambda: not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text())
+
+
+def test_a_search_that_nobody_ends_ends_after_its_time(tmp_path: Path) -> None:
+    (tmp_path / "slow.txt").write_text("a" * 60 + "!\n")
+    task = {"pattern": "(a+)+$", "ignoreCase": False, "fixed": False, "folder": str(tmp_path), "paths": ["slow.txt"]}
+    given = json.dumps({**task, "texts": {}, "limit": 9, "timeoutS": 0.5, "parent": os.getpid()}).encode()
+    script = Path(module.__file__).with_name("grep.py")
+    done = subprocess.run([sys.executable, "-I", "-S", str(script)], input=given, timeout=10, check=False)
+    assert done.returncode == 1
+
+
+def within_5_s(look):
+    ends = time.monotonic() + 5
+    while not (found := look()):
+        assert time.monotonic() < ends
+        time.sleep(0.02)
+    return found
+
+
+def searches_of(parent: int) -> list[int]:
+    """The searches that a process has started and that are at work."""
+    found = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return [int(pid) for pid in found if b"grep.py" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
 def children() -> list[str]:
@@ -217,6 +321,6 @@ async def test_a_program_that_has_printed_all_ends_by_itself_and_is_killed_if_it
 def test_the_worker_needs_no_package_of_ours() -> None:
     script = Path(module.__file__).with_name("grep.py")
     query = {"pattern": "x", "ignoreCase": False, "fixed": True, "folder": ".", "paths": [], "texts": {"a": "x"}}
-    task = json.dumps({**query, "limit": 9}).encode()
+    task = json.dumps({**query, "limit": 9, "timeoutS": 9, "parent": os.getpid()}).encode()
     done = subprocess.run([sys.executable, "-I", "-S", str(script)], input=task, capture_output=True, check=True)
-    assert done.stdout == b'{"path": "a", "line": 1, "text": "x", "start": 0}\n'
+    assert done.stdout == b'{"path": "a", "line": 1, "text": "x"}\n'

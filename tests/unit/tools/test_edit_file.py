@@ -1,0 +1,73 @@
+"""edit_file: what it replaces everywhere is what it says, and a large document stops nobody."""
+
+from __future__ import annotations
+
+import anyio
+import anyio.lowlevel
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dsh_lsp.abort import Aborted, AbortSignal
+from dsh_lsp.errors import ToolError
+from dsh_lsp.plugins.tools.edit_file import EditFile, EditFileArgs, Replacement, replaced
+from dsh_lsp.tools.tool import Execution
+from dsh_lsp.workspace.rope import Rope
+from tests.support.fake_workspace import FakeWorkspace
+from tests.support.loop import USER
+
+FAR = "-" * 5_000
+
+
+@given(
+    st.lists(st.sampled_from(["a", "b", "aa", "\n", "\r\n", FAR]), max_size=12).map("".join),
+    st.sampled_from(["a", "aa", "ab", "b\n", "\n"]),
+    st.sampled_from(["", "a", "x\ny", "aa"]),
+)
+def test_all_places_are_replaced_however_far_apart(text: str, old: str, new: str) -> None:
+    before = Rope.of(text)
+    end = before.line_ending
+    piece = old.replace("\n", end)
+    if piece in text:
+        after, note = replaced(before, Replacement(old_text=old, new_text=new, replace_all=True), "a")
+        assert str(after) == text.replace(piece, new.replace("\n", end))
+        assert note is None
+
+
+def execution(signal: AbortSignal) -> Execution:
+    return Execution(call_id="c", name="edit_file", arguments={}, turn=1, step=1, signal=signal)
+
+
+LINES = "".join(f"line {number} of {number % 9}\n" for number in range(60_000))
+
+
+async def test_others_go_on_while_a_large_document_is_looked_through() -> None:
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await anyio.lowlevel.checkpoint()
+            turns += 1
+
+    args = EditFileArgs(path="a", old_text="no such line here\n" * 3, new_text="")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(others)
+        with pytest.raises(ToolError, match="does not occur"):
+            await EditFile(FakeWorkspace({"a": LINES})).execute(args, execution(AbortSignal()))
+        tasks.cancel_scope.cancel()
+    assert turns > 10
+
+
+async def test_a_cancel_is_heard_while_a_large_document_is_looked_through() -> None:
+    workspace, signal = FakeWorkspace({"a": LINES}), AbortSignal()
+
+    async def cancel() -> None:
+        signal.abort(USER)
+
+    args = EditFileArgs(path="a", old_text="line", new_text="row", replace_all=True)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(cancel)
+        with pytest.raises(Aborted):
+            await EditFile(workspace).execute(args, execution(signal))
+    assert workspace.touched == ["read a"]
