@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.vscode import wait_for
+from tests.e2e.vscode import WAIT_S, wait_for
 from tests.e2e.vscode_client import CALC, MENDED_ADD, OTHER, Desk, write_settings
 from tests.support.model_server import answer
 
@@ -109,6 +109,20 @@ def test_in_a_workspace_of_two_folders_a_session_is_about_that_of_the_open_file(
         assert "accepted and is in the document" in desk.tool_result(2)
         desk.wait_until_idle()
         assert (second / "there.py").read_text() == "z = 2\n"
+
+
+def test_in_a_window_without_a_folder_nothing_begins_and_the_words_stay(
+    client_workbench: Any, tmp_path: Path
+) -> None:
+    with Desk.set_up(client_workbench, tmp_path, FILES, chat=False) as desk:
+        desk.window.go_to_no_folder()
+        desk.wait_until_connected()
+        desk.window.press("Control+Alt+d")
+        desk.input.wait_for(timeout=WAIT_S * 1000)
+        desk.ask("Mend it.")
+        desk.chat.get_by_text("open a folder first").wait_for(timeout=WAIT_S * 1000)
+        assert desk.input.input_value() == "Mend it."
+        assert desk.model.requests == []
 
 
 # Looks

@@ -32,6 +32,7 @@ EXTENSIONS = Path(__file__).parent / "vscode_extensions"
 WAIT_S = 60.0  # a limit, not a delay: a machine under load takes long
 START_S = 120.0
 POLL_S = 0.05
+LOADS, FOLDERS_S = 4, 5.0  # a page may read its workspace file too early, and find no folders in it for good
 GRACE_S = 15  # how long an extension host outlives its page; 2 s was seen to be too short under load
 
 BROWSER_FLAGS = [
@@ -253,7 +254,20 @@ class Window:
         """Open a multi-root workspace in the place of the folder."""
         self._url = f"{self._url.partition('/?')[0]}/?workspace={file}"
         self._port_file = file.parent / "control-port"
-        self.load()
+        for _ in range(LOADS):
+            self.load()
+            with suppress(TimeoutError):
+                wait_for(self._folders, "the folders of the workspace are known", FOLDERS_S)
+                return
+        raise TimeoutError("the editor has not read its workspace file")
+
+    def go_to_no_folder(self) -> None:
+        """Open a window with nothing in it; the extension host cannot be reached there."""
+        self.page.goto(f"{self._url.partition('/?')[0]}/?ew=true")
+        self.page.locator(".monaco-workbench").wait_for(timeout=START_S * 1000)
+
+    def _folders(self) -> bool:
+        return bool(self.vscode("return vscode.workspace.workspaceFolders?.length"))
 
     def forget_host(self) -> None:
         """Before a reload by the editor's own means: the next host tells where it is."""
