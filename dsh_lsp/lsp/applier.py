@@ -33,6 +33,7 @@ from dsh_lsp.workspace.text import Span
 
 MAX_ATTEMPTS = 5
 REFUSED = "DSH: the editor did not apply an accepted edit and gave no reason; it still waits"
+NO_CHANGE = "nothing was to be changed: the user put the old text in the place of the new"
 LABEL = "DSH"  # short: stock Neovim prints it, and asks for a key when the line is too long for its screen
 
 Settled = Iterable[tuple[Item, HunkOutcome]]
@@ -103,6 +104,8 @@ class Applier:
                 await self._whole(accepted[0])
                 continue
             document = self._documents.at(items[0].file.path)
+            if self._settle_at_once(document, accepted):
+                continue
             if document is None:
                 await (self._send_unopened if self._editor.profile.offers_review else self._write)(items)
                 continue
@@ -113,6 +116,21 @@ class Applier:
                 final = await self._send(document, items, last=attempts == MAX_ATTEMPTS)
                 if final == "stale" or any(item.state != "accepted" for item in items):
                     attempts = 0  # its user types on; or what comes next has tries of its own
+
+    def _settle_at_once(self, document: Document | None, items: Sequence[Item]) -> bool:
+        """Settle hunks for which nothing can or need be sent; whether there were any."""
+        items = [item for item in items if item.file.changes_text]
+        file = items[0].file
+        view = document or Document(file.uri, None, file.text, self._documents.encoding)
+        is_sent = document is not None or self._editor.profile.offers_review
+        if is_sent and (why := landing.why_not(view.rope, self._editor.profile.manners)):
+            self._settle([(item, item.as_outcome("notLanded", note=why)) for item in items])
+            return True
+        same = [item for item in items if item.hunk.old == item.hunk.new]  # its person put back what was there
+        for item in same:
+            self.see(item, view, item.hunk.span)
+        self._settle([(item, item.as_outcome("landed", lines=item.seen_at, note=NO_CHANGE)) for item in same])
+        return bool(same)
 
     async def _whole(self, item: Item) -> None:
         """Do what is done to a whole file."""

@@ -94,6 +94,13 @@ def behind_last_line(change: Change, text: Rope) -> Change:
     return Change(Span(at, at), last + change.text.removesuffix(added)) if last else change
 
 
+def why_not(text: Rope, manners: Manners) -> str | None:
+    r"""Why no edit of a text can be sent to an editor; None if it can."""
+    if not manners.splits_at_return and text.line_ends["\r"]:
+        return "its lines end in \\r alone in places, which this editor does not take for the end of a line"
+    return None
+
+
 def judge_shown(before: Rope, hunks: Sequence[Hunk], after: Rope, manners: Manners) -> dict[str, Verdict]:
     """What became of hunks in a text that an editor shows, which may be its way to show that there is none."""
     verdicts = judge(before, hunks, after)
