@@ -6,6 +6,7 @@ is logged as `edit/landed`, whenever it is seen; a document is saved only if it 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,7 +17,7 @@ from dsh_lsp.abort import Disposer
 from dsh_lsp.decisions import EditLanded
 from dsh_lsp.errors import ToolError
 from dsh_lsp.lsp import landing
-from dsh_lsp.lsp.documents import Document, DocumentChanged, Documents
+from dsh_lsp.lsp.documents import Document, DocumentChanged, Documents, path_of
 from dsh_lsp.lsp.editor import Editor
 from dsh_lsp.lsp.proposal import FileUnderReview, Item, apart
 from dsh_lsp.lsp.unopened import Seen, attempt_unopened
@@ -24,7 +25,7 @@ from dsh_lsp.lsp.whole_files import WholeFiles
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.disk import text_on_disk
-from dsh_lsp.workspace.edits import Absent, FileEdit, Hunk, HunkOutcome, Landed, Touched, judge
+from dsh_lsp.workspace.edits import Absent, FileEdit, Hunk, HunkOutcome, Landed, Touched
 from dsh_lsp.workspace.files import lines_of, write_hunks
 from dsh_lsp.workspace.places import around
 from dsh_lsp.workspace.rope import Rope
@@ -32,6 +33,7 @@ from dsh_lsp.workspace.text import Span
 
 MAX_ATTEMPTS = 5
 REFUSED = "DSH: the editor did not apply an accepted edit and gave no reason; it still waits"
+NO_CHANGE = "nothing was to be changed: the user put the old text in the place of the new"
 LABEL = "DSH"  # short: stock Neovim prints it, and asks for a key when the line is too long for its screen
 
 Settled = Iterable[tuple[Item, HunkOutcome]]
@@ -102,6 +104,8 @@ class Applier:
                 await self._whole(accepted[0])
                 continue
             document = self._documents.at(items[0].file.path)
+            if self._settle_at_once(document, accepted):
+                continue
             if document is None:
                 await (self._send_unopened if self._editor.profile.offers_review else self._write)(items)
                 continue
@@ -123,6 +127,21 @@ class Applier:
                 self._settle([(item, item.as_outcome("notLanded", note=str(error))) for item in lost])
         return self._accepted(key)
 
+    def _settle_at_once(self, document: Document | None, items: Sequence[Item]) -> bool:
+        """Settle hunks for which nothing can or need be sent; whether there were any."""
+        items = [item for item in items if item.file.changes_text]
+        file = items[0].file
+        view = document or Document(file.uri, None, file.text, self._documents.encoding)
+        is_sent = document is not None or self._editor.profile.offers_review
+        if is_sent and (why := landing.why_not(view.rope, self._editor.profile.manners)):
+            self._settle([(item, item.as_outcome("notLanded", note=why)) for item in items])
+            return True
+        same = [item for item in items if item.hunk.old == item.hunk.new]  # its person put back what was there
+        for item in same:
+            self.see(item, view, item.hunk.span)
+        self._settle([(item, item.as_outcome("landed", lines=item.seen_at, note=NO_CHANGE)) for item in same])
+        return bool(same)
+
     async def _whole(self, item: Item) -> None:
         """Do what is done to a whole file."""
         if not isinstance(item.file.change, FileEdit):
@@ -136,8 +155,7 @@ class Applier:
 
     async def _send(self, document: Document, items: list[Item], *, last: bool) -> landing.Final:
         """Send accepted hunks to the editor once, and settle those whose fate is known; what became of it."""
-        saved = await anyio.to_thread.run_sync(text_on_disk, items[0].file.path)
-        clean = self._documents.is_saved(document.text, saved)
+        clean = document.rope if await self._is_clean(document, document.rope) else None
         items = apart([item for item in items if item.state == "accepted"])
         if not items or self._documents.at(items[0].file.path) is not document:
             return "retry"
@@ -174,7 +192,7 @@ class Applier:
                         settled.append((item, item.as_outcome("conflict", current=str(now))))
         if lost:
             self._wait_for_late(document.key, result.before, lost)
-        await self.finish(document, landed, clean=clean)
+        await self.finish(document, landed, before=result.before if result.before == clean else None)
         self._settle(settled)
         if any(item.state == "pending" for item in items):
             self._editor.warn(REFUSED)
@@ -192,25 +210,36 @@ class Applier:
         item.seen_at = lines_of(document.rope, span)
         self._log_landed(item.file, document, item.hunk, span)
 
-    async def finish(self, document: Document, landed: Sequence[Item], *, clean: bool) -> None:
-        """Save what landed where that is wanted, and settle it."""
+    async def finish(self, document: Document, landed: Sequence[Item], *, before: Rope | None) -> None:
+        """Save what landed where that is wanted, and settle it; `before` was the text if it was the file's."""
         if not landed:
             return
-        note = await self._save(document, landed, clean=clean)
+        note = await self._save(document, landed, before)
         self._settle((item, item.as_outcome("landed", lines=item.seen_at, note=note)) for item in landed)
 
     async def finish_preview(self, document: Document, landed: Sequence[Item], *, before: Rope) -> None:
         """Save and settle what an editor's own preview applied; `before` is the text before it."""
-        saved = await anyio.to_thread.run_sync(text_on_disk, landed[0].file.path)
-        clean = self._documents.is_saved(str(before), saved)
-        await self.finish(document, landed, clean=clean)
+        await self.finish(document, landed, before=before if await self._is_clean(document, before) else None)
 
-    async def _save(self, document: Document, items: Sequence[Item], *, clean: bool) -> str:
-        """Save a document that was clean before our edit; what the model should know of it."""
-        if not clean:
+    async def _is_clean(self, document: Document, text: Rope) -> bool:
+        """Whether a text of a document is its file's; that of a file which does not exist is empty."""
+        path = path_of(document.uri)
+        if path is None:
+            return False
+        saved = await anyio.to_thread.run_sync(lambda: text_on_disk(path) if os.path.lexists(path) else "")
+        return self._documents.is_saved(str(text), saved)
+
+    async def _save(self, document: Document, items: Sequence[Item], before: Rope | None) -> str:
+        """Save a document that was clean before our edit and holds nothing else; what the model should know of it."""
+        if before is None:
             return "not saved: the document and its file differed before the edit"
         if not self.saves:
             return "not saved: the user's settings leave saving to the user"
+        if self._editor.profile.offers("save"):
+            await anyio.sleep(self._editor.profile.manners.tells_within_s)
+            hunks = sorted((item.hunk for item in items), key=lambda hunk: hunk.span.start)
+            if not landing.shows_only(before, hunks, document.rope, self._editor.profile.manners):
+                return "not saved: the user has changed the document since"
         saved = await self._editor.save(document.uri)
         if saved is None:
             if not self._told_unsaved:
@@ -234,7 +263,8 @@ class Applier:
         for late in list(self._late):
             if late.key != event.document.key:
                 continue
-            verdicts = judge(late.before, [hunk for _, hunk in late.hunks], event.after)
+            hunks = [hunk for _, hunk in late.hunks]
+            verdicts = landing.judge_shown(late.before, hunks, event.after, self._editor.profile.manners)
             missing: list[tuple[FileUnderReview, Hunk]] = []
             for file, hunk in late.hunks:
                 match verdicts[hunk.id]:
@@ -301,7 +331,7 @@ class Applier:
             self._wait_for_late(view.key, before, [(item.file, item.hunk) for item in rest])
             self._settle([(item, item.as_outcome("unconfirmed")) for item in rest])
         if seen.document is not None:
-            await self.finish(seen.document, landed, clean=True)
+            await self.finish(seen.document, landed, before=before)
         else:
             self._settle((item, item.as_outcome("landed", lines=item.seen_at, note="saved")) for item in landed)
 
@@ -344,7 +374,7 @@ class Applier:
                 version=document.version,
                 range=document.range_of(span),
                 before=hunk.old,
-                after=hunk.new,
+                after=document.rope[span.start : span.end],  # an editor may have its own line ends
                 kind=file.change.kind,
                 above=above,
                 below=below,

@@ -154,11 +154,15 @@ class Documents:
     r"""All open documents of a client.
 
     `line_ends_apart`: it may keep the line ends of a file apart from its text and tell of `\n` alone, as Emacs does.
+    `empty_is_line`: it tells of an empty buffer as `\n`, as Neovim does.
     """
 
-    def __init__(self, encoding: Encoding = "utf-16", *, line_ends_apart: bool = False) -> None:
+    def __init__(
+        self, encoding: Encoding = "utf-16", *, line_ends_apart: bool = False, empty_is_line: bool = False
+    ) -> None:
         self.encoding: Encoding = encoding
         self.line_ends_apart = line_ends_apart
+        self.empty_is_line = empty_is_line
         self.changed: Emit[DocumentChanged] = Emit("document changed")
         self.opened: Emit[Document] = Emit("document opened")
         self.closed: Emit[Document] = Emit("document closed")
@@ -167,7 +171,7 @@ class Documents:
 
     def is_saved(self, held: str, saved: str | None) -> bool:
         """Whether a file holds the text that the editor holds."""
-        return is_saved(held, saved, line_ends_apart=self.line_ends_apart)
+        return is_saved(held, saved, line_ends_apart=self.line_ends_apart, empty_is_line=self.empty_is_line)
 
     def watch(self, key: str) -> Disposer:
         """Tell `changed` of a document's changes; those of documents that nobody watches are only applied."""

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from dsh_lsp.decisions import ApprovalAsked, QuestionAsked
 from dsh_lsp.errors import EditorError
 from dsh_lsp.lsp.arguments import ClientOffers
+from dsh_lsp.lsp.manners import Manners, manners_of
 from dsh_lsp.lsp.protocol import APPROVE, ASK, REVIEW, SAVE, VERSION
 from dsh_lsp.tools.tool import Card
 from dsh_lsp.wire import JsonObject, encode
@@ -34,20 +35,6 @@ REQUEST_TIMEOUT_S = 5.0
 ANSWERED_S = 0.03
 ECHO_TIMEOUT_S = 0.25
 ECHOES = 8
-
-# Observed (Kate 22.12): applies an edit although the document has moved on; so it is shown edits and sent none.
-APPLIES_STALE_EDITS = frozenset({"kate"})
-
-# Their prompts wait in a corner until they are clicked. Any other client may be modal.
-NOT_MODAL = ("visual studio code", "vscode", "vscodium", "code-server", "code - oss", "cursor", "windsurf")
-
-# Observed (lsp-mode 8.0): asks for code actions as the cursor moves, in the same words as for its user.
-LOOKS_FOR_ACTIONS = frozenset({"emacs"})
-
-# Observed (stock Neovim 0.11): every message makes it ask for a key, which swallows what its user is typing. Such a
-# client is told by its log, its progress and its diagnostics.
-PROMPTS_ON_MESSAGES = frozenset({"neovim"})
-
 
 Offer = Literal["review", "approve", "ask", "diagnostics", "navigate", "save"]
 
@@ -121,24 +108,34 @@ class ClientProfile:
         return self.dsh is not None and bool(getattr(self.dsh, request))
 
     @property
+    def manners(self) -> Manners:
+        """What a client of this name does that it does not announce."""
+        return manners_of(self.name)
+
+    @property
     def is_modal(self) -> bool:
         """Whether a prompt could take keystrokes that were meant for a document; an unknown client may be."""
-        return not any(name in self.name.lower() for name in NOT_MODAL)
+        return self.manners.modal
+
+    @property
+    def line_ends_apart(self) -> bool:
+        r"""Whether the client may keep line ends apart from the text, and tell of `\n` alone; ours do not."""
+        return self.dsh is None and self.manners.line_ends_apart
 
     @property
     def may_be_edited(self) -> bool:
         """Whether edits may be sent at all."""
-        return self.applies_edits and self.name.lower() not in APPLIES_STALE_EDITS
+        return self.applies_edits and not self.manners.applies_stale_edits
 
     @property
     def looks_for_actions(self) -> bool:
         """Whether the client asks for code actions by itself, and does not say when."""
-        return self.name.lower() in LOOKS_FOR_ACTIONS
+        return self.manners.looks_for_actions
 
     @property
     def may_be_told(self) -> bool:
-        """Whether a message can be shown without disturbing somebody's typing."""
-        return self.dsh is not None or self.name.lower() not in PROMPTS_ON_MESSAGES
+        """Whether a message can be shown without disturbing somebody's typing; else the log has it."""
+        return self.dsh is not None or not self.manners.prompts_on_messages
 
     @property
     def newer_protocol(self) -> bool:

@@ -16,10 +16,11 @@ import anyio
 
 from dsh_lsp.lsp.documents import Document, DocumentChanged, Documents
 from dsh_lsp.lsp.editor import ApplyReply, Editor
+from dsh_lsp.lsp.manners import Manners
 from dsh_lsp.wire import JsonObject, encode
-from dsh_lsp.workspace.edits import Absent, Hunk, Landed, Touched, Verdict, followed, judge, minimal
+from dsh_lsp.workspace.edits import Absent, Hunk, Landed, Touched, Verdict, applied, followed, judge, minimal
 from dsh_lsp.workspace.rope import Rope
-from dsh_lsp.workspace.text import Span
+from dsh_lsp.workspace.text import Change, Span, is_empty_line, line_end_of
 
 TICK_S = 0.02  # a change that has just come: its editor tells of changes in pauses, and the next key may end this one
 QUIET_S = 0.2  # typing has paused: an edit sent now is not refused for being stale
@@ -65,16 +66,55 @@ def _note(event: DocumentChanged, document: Document, changed: anyio.Event) -> N
         changed.set()
 
 
-def to_lsp_edits(document: Document, hunks: Sequence[Hunk], annotation: str | None = None) -> JsonObject:
+def to_lsp_edits(
+    document: Document, hunks: Sequence[Hunk], manners: Manners, annotation: str | None = None
+) -> JsonObject:
     """One versioned TextDocumentEdit with the smallest ranges."""
     edits = []
     for hunk in hunks:
         change = minimal(hunk)
+        if manners.adds_line_at_end:
+            change = behind_last_line(change, document.rope)
         edit: JsonObject = {"range": encode(document.range_of(change.span)), "newText": change.text}
         if annotation is not None:
             edit["annotationId"] = annotation
         edits.append(edit)
     return {"textDocument": {"uri": document.uri, "version": document.version}, "edits": edits}
+
+
+def behind_last_line(change: Change, text: Rope) -> Change:
+    """The same change, said as one at the end of the last line if it is one behind that line's end."""
+    added = line_end_of(change.text)
+    if change.span.start < len(text) or not added:
+        return change
+    last = line_end_of(text[max(0, len(text) - 2) : len(text)])
+    if not len(text):
+        return Change(change.span, change.text.removesuffix(added))
+    at = len(text) - len(last)
+    return Change(Span(at, at), last + change.text.removesuffix(added)) if last else change
+
+
+def why_not(text: Rope, manners: Manners) -> str | None:
+    r"""Why no edit of a text can be sent to an editor; None if it can."""
+    if not manners.splits_at_return and text.line_ends["\r"]:
+        return "its lines end in \\r alone in places, which this editor does not take for the end of a line"
+    return None
+
+
+def judge_shown(before: Rope, hunks: Sequence[Hunk], after: Rope, manners: Manners) -> dict[str, Verdict]:
+    """What became of hunks in a text that an editor shows, which may be its way to show that there is none."""
+    verdicts = judge(before, hunks, after)
+    if manners.empty_is_line and len(after) <= 2 and is_empty_line(str(after)):
+        for key, verdict in judge(before, hunks, Rope.of("")).items():
+            if isinstance(verdict, Landed) and not isinstance(verdicts[key], Landed):
+                verdicts[key] = Landed(Span(0, len(after)))
+    return verdicts
+
+
+def shows_only(before: Rope, hunks: Sequence[Hunk], after: Rope, manners: Manners) -> bool:
+    """Whether a text is the one before with some hunks of it, in order, and nothing else."""
+    expected = applied(before, hunks)
+    return expected == after or (manners.empty_is_line and not len(expected) and is_empty_line(str(after)))
 
 
 class _Observation:
@@ -122,13 +162,13 @@ async def attempt(
     `refused` is called when the editor has said that what was sent is stale, which ends nothing yet.
     """
     before, version, sent_at = document.rope, document.version, anyio.current_time()
-    edit = {"documentChanges": [to_lsp_edits(document, hunks)]}
+    edit = {"documentChanges": [to_lsp_edits(document, hunks, editor.profile.manners)]}
     seen = _Observation()
     verdicts: dict[str, Verdict] = {hunk.id: Absent(hunk) for hunk in hunks}
 
     def on_change(event: DocumentChanged) -> None:
         if event.document is document:
-            judged = judge(before, hunks, event.after)
+            judged = judge_shown(before, hunks, event.after, editor.profile.manners)
             for hunk in hunks:
                 was, now = verdicts[hunk.id], judged[hunk.id]
                 if isinstance(was, Landed):

@@ -72,7 +72,8 @@ class Preview:
             document = self._documents.at(file.path)
             items = [item for item in file.items if item.state == "pending"]
             if document is not None and items:
-                edits.append(landing.to_lsp_edits(document, [item.hunk for item in items], NOTE))
+                hunks = [item.hunk for item in items]
+                edits.append(landing.to_lsp_edits(document, hunks, self._editor.profile.manners, NOTE))
                 shown += items
         if not shown:
             return

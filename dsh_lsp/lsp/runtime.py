@@ -37,7 +37,9 @@ class Runtime:
     def __init__(self, initialize: JsonObject, *, wire: Wire, tasks: TaskGroup, encoding: Encoding) -> None:
         profile = ClientProfile.from_initialize(initialize)
         self._configuration = Configuration(initialize.get("initializationOptions"), vouches=profile.dsh is not None)
-        self.documents = Documents(encoding, line_ends_apart=profile.dsh is None)
+        self.documents = Documents(
+            encoding, line_ends_apart=profile.line_ends_apart, empty_is_line=profile.manners.empty_is_line
+        )
         self.editor = Editor(wire, profile)
         self._tasks = tasks
         self._pulling = anyio.Lock()

@@ -18,7 +18,7 @@ from dsh_lsp.lsp import landing
 from dsh_lsp.lsp.documents import Document, Documents
 from dsh_lsp.lsp.editor import Editor
 from dsh_lsp.workspace.disk import text_on_disk
-from dsh_lsp.workspace.edits import Absent, Hunk, Landed, Verdict, judge
+from dsh_lsp.workspace.edits import Absent, Hunk, Landed, Verdict
 from dsh_lsp.workspace.rope import Rope
 
 POLL_S = 0.1
@@ -46,14 +46,15 @@ async def attempt_unopened(
 ) -> Seen:
     """Send hunks of a file as it is on disk now, and look for them until they are seen or never will be."""
     before = file.rope
-    if await editor.apply_edit(label, {"documentChanges": [landing.to_lsp_edits(file, hunks)]}) != "applied":
+    edit = {"documentChanges": [landing.to_lsp_edits(file, hunks, editor.profile.manners)]}
+    if await editor.apply_edit(label, edit) != "applied":
         nothing: dict[str, Verdict] = {hunk.id: Absent(hunk) for hunk in hunks}
         return Seen(verdicts=nothing, text=before, document=documents.at(path), final="refused")
     deadline = anyio.current_time() + landing.CONFIRM_S
     while True:
         document = documents.at(path)
         text = document.rope if document is not None else await _saved(editor, file.uri, path, saves=saves) or before
-        verdicts = judge(before, hunks, text)
+        verdicts = landing.judge_shown(before, hunks, text, editor.profile.manners)
         if all(isinstance(verdict, Landed) for verdict in verdicts.values()):
             return Seen(verdicts=verdicts, text=text, document=document, final="landed")
         if anyio.current_time() >= deadline:

@@ -7,7 +7,7 @@ place alone. That a line occurs only once is not enough: it may be another one, 
 from __future__ import annotations
 
 from dsh_lsp.workspace.rope import Rope
-from dsh_lsp.workspace.text import Span, occurrences, split_lines
+from dsh_lsp.workspace.text import Span, is_empty_line, occurrences, split_lines
 
 CONTEXT_LINES = 3  # kept of each side
 CONTEXT_CHARS = 600
@@ -29,6 +29,8 @@ def find_again(text: Rope, piece: str, above: str, below: str) -> Span | str:
     the end of the text are too.
     """
     plain = str(text)
+    if not plain and is_empty_line(piece) and not above + below:
+        return Span(0, 0)  # an editor that tells of an empty text as of an empty line has saved it
     near = "".join(split_lines(above)[-1:]), "".join(split_lines(below)[:1])
     repeated = bool(piece) and piece in above + below  # one such line says little of another
     for before, after in dict.fromkeys(((above, below),) if repeated else ((above, below), near)):

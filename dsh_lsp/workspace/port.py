@@ -82,13 +82,15 @@ class Page:
 class OpenDocument:
     r"""A document that the editor holds; `path` is relative to the workspace's root where it lies inside.
 
-    `line_ends_apart`: its text has `\n` for every line end of the file.
+    `line_ends_apart`: its text has `\n` for every line end of the file. `empty_is_line`: it may have one where
+    the file is empty.
     """
 
     path: str
     uri: str
     text: str
     line_ends_apart: bool = False
+    empty_is_line: bool = False
 
 
 class Workspace(Protocol):

@@ -132,10 +132,15 @@ class Rope:
     @property
     def line_ending(self) -> str:
         r"""The line end that is used most; `\n` where there is none."""
+        return most_used(self.line_ends)
+
+    @property
+    def line_ends(self) -> Counter[str]:
+        """How often each line end occurs."""
         total: Counter[str] = Counter()
         for chunk in self.chunks:
             total += chunk.ends
-        return most_used(total)
+        return total
 
     def line(self, number: int) -> str:
         """One line with its end."""

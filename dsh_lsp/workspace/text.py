@@ -41,6 +41,11 @@ def with_line_ending(text: str, end: str) -> str:
     return re.sub(r"\r\n|\n|\r", end, text)
 
 
+def line_end_of(text: str) -> str:
+    """The line end that a text ends in; empty if it does in none."""
+    return next((end for end in ("\r\n", "\n", "\r") if text.endswith(end)), "")
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """A half-open range of offsets."""
@@ -88,11 +93,19 @@ def occurrences(text: str, piece: str) -> Iterator[int]:
         at = text.find(piece, at + 1) if piece else -1
 
 
-def is_saved(held: str, saved: str | None, *, line_ends_apart: bool = False) -> bool:
+def is_saved(held: str, saved: str | None, *, line_ends_apart: bool = False, empty_is_line: bool = False) -> bool:
     r"""Whether a file holds the text that an editor holds.
 
-    An editor that keeps line ends apart from the text, as Emacs does, tells of `\n` alone.
+    An editor that keeps line ends apart from the text, as Emacs does, tells of `\n` alone; Neovim tells of an empty
+    buffer as `\n`.
     """
+    if empty_is_line and is_empty_line(held) and saved == "":
+        return True
     if held == saved or saved is None or not line_ends_apart or "\r" in held:
         return held == saved
     return held.count("\n") == saved.count("\r\n") and held == saved.replace("\r\n", "\n")
+
+
+def is_empty_line(text: str) -> bool:
+    """Whether a text is one line end and nothing else."""
+    return text in ("\n", "\r\n")

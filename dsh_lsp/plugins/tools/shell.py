@@ -125,7 +125,9 @@ def _is_saved(workspace: Workspace, document: OpenDocument) -> bool:
         saved = read_file(workspace.root / document.path, document.path).text
     except ToolError:
         return False
-    return is_saved(document.text, saved, line_ends_apart=document.line_ends_apart)
+    return is_saved(
+        document.text, saved, line_ends_apart=document.line_ends_apart, empty_is_line=document.empty_is_line
+    )
 
 
 def ending(finished: Finished, limit_s: float) -> str:

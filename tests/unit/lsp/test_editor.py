@@ -51,6 +51,27 @@ def test_an_editor_that_applies_stale_edits_is_sent_none() -> None:
     assert not ClientProfile.from_initialize(kate).may_be_edited
 
 
+@pytest.mark.parametrize(
+    ("name", "modal", "prompts", "stale", "looks"),
+    [
+        ("Visual Studio Code", False, False, False, False),
+        ("Visual Studio Code - Insiders", False, False, False, False),
+        ("VSCodium", False, False, False, False),
+        ("Neovim", True, True, False, False),
+        ("emacs", True, False, False, True),
+        ("Kate", True, False, True, False),
+        ("", True, False, False, False),
+        ("Kate's friend", True, False, False, False),
+    ],
+)
+def test_a_client_is_known_by_its_name_and_an_unknown_one_may_be_modal(name, modal, prompts, stale, looks) -> None:
+    profile = ClientProfile(name=name)
+    assert profile.is_modal is modal
+    assert profile.may_be_told is not prompts
+    assert profile.may_be_edited is not stale
+    assert profile.looks_for_actions is looks
+
+
 class Scripted:
     """A connection that gives one answer."""
 

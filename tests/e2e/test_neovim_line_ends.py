@@ -1,0 +1,87 @@
+r"""Neovim and the ends of lines: what it makes of an edit at the end of a text, of empty texts and of odd line ends.
+
+With the stock client and with ours; what counts are the bytes that are saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.desk import wait_for
+from tests.e2e.neovim import Desk
+from tests.e2e.neovim_client import ClientDesk
+from tests.e2e.story import DONE
+from tests.support.model_server import answer
+
+DESKS = {"stock": Desk, "ours": ClientDesk}
+
+
+@pytest.fixture(params=DESKS)
+def desk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Desk]:
+    with DESKS[request.param].set_up(tmp_path, {"calc.py": "x = 1\n"}) as desk:
+        yield desk
+
+
+def edit(desk: Desk, data: bytes | None, tool: str, **arguments: str) -> str:
+    """Have the agent edit a file that is open, accept that, save it if the editor leaves that to its user."""
+    if data is not None:
+        (desk.root / "new.py").write_bytes(data)
+    desk.neovim.command("edit new.py")
+    wait_for(lambda: desk.neovim.lua("return #vim.lsp.get_clients({ bufnr = 0 })") or is_ours(desk), "it is attached")
+    desk.model.script(answer("", calls=[(tool, {"path": "new.py", **arguments})]), DONE)
+    desk.run("dsh.followup", text="Mend.")
+    desk.wait_for_review()
+    desk.run("dsh.review.accept", hunks="all")
+    desk.wait_for_turns(1)
+    if not is_ours(desk):
+        desk.neovim.command("silent write")
+    return desk.tool_result(2)
+
+
+def is_ours(desk: Desk) -> bool:
+    return isinstance(desk, ClientDesk)
+
+
+def saved(desk: Desk) -> bytes:
+    return (desk.root / "new.py").read_bytes()
+
+
+def rewind(desk: Desk, before: bytes) -> None:
+    """Take the edit back; the bytes are the old ones."""
+    desk.run("dsh.rewind", turn=1)
+    text = before.decode().replace("\r\n", "\n")
+    wait_for(lambda: desk.neovim.text() == text, "the edit is taken back")
+    if not is_ours(desk):
+        desk.neovim.command("silent write")
+    wait_for(lambda: saved(desk) == before, "that is saved")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["unix", "dos"])
+def test_lines_at_the_end_of_a_file_get_no_empty_line_behind_them(desk: Desk, end: str) -> None:
+    before = f"a{end}b{end}".encode()
+    told = edit(desk, before, "write_file", content="a\nb\nc\n")
+    assert "conflict" not in told
+    assert saved(desk) == before + f"c{end}".encode()
+    rewind(desk, before)
+
+
+def test_a_file_that_is_emptied_is_empty_and_its_lines_come_back(desk: Desk) -> None:
+    told = edit(desk, b"a\nb\n", "write_file", content="")
+    assert "conflict" not in told
+    assert saved(desk) == b""
+    rewind(desk, b"a\nb\n")
+
+
+def test_an_empty_file_gets_its_text_and_is_saved(desk: Desk) -> None:
+    told = edit(desk, b"", "write_file", content="a\nb\n")
+    assert "differed" not in told
+    assert saved(desk) == b"a\nb\n"
+
+
+def test_a_buffer_without_a_file_gets_its_text_and_is_written(desk: Desk) -> None:
+    told = edit(desk, None, "write_file", content="a\nb\n")
+    assert "differed" not in told
+    assert saved(desk) == b"a\nb\n"
