@@ -29,7 +29,7 @@ from dsh_lsp.workspace.edits import Absent, FileEdit, Hunk, HunkOutcome, Landed,
 from dsh_lsp.workspace.files import lines_of, write_hunks
 from dsh_lsp.workspace.places import around
 from dsh_lsp.workspace.rope import Rope
-from dsh_lsp.workspace.text import Span
+from dsh_lsp.workspace.text import Span, with_line_ending
 
 MAX_ATTEMPTS = 5
 REFUSED = "DSH: the editor did not apply an accepted edit and gave no reason; it still waits"
@@ -239,7 +239,8 @@ class Applier:
         if not saved:
             return "not saved: the editor could not save it"
         text = await anyio.to_thread.run_sync(text_on_disk, items[0].file.path)
-        if text is None or not all(item.hunk.new in text for item in items):
+        plain = with_line_ending(text or "", "\n")
+        if text is None or not all(with_line_ending(item.hunk.new, "\n") in plain for item in items):
             return "the editor says that it saved the document, but the file does not show the edit"
         return "saved"
 

@@ -191,7 +191,8 @@ class Reviews:
         if not items or not self._may_write():
             return self.pending_count()
         for item in items:
-            theirs = with_text(item.hunk, edited.get(item.hunk.id, item.hunk.new))
+            text = document.rope if (document := self._documents.at(item.file.path)) else item.file.text
+            theirs = with_text(item.hunk, edited.get(item.hunk.id, item.hunk.new), text.line_ending)
             if theirs != item.hunk:
                 item.edited, item.hunk = True, theirs
         self._apply(items)
