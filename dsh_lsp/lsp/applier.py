@@ -244,6 +244,11 @@ class Applier:
             return "the editor says that it saved the document, but the file does not show the edit"
         return "saved"
 
+    def await_previewed(self, item: Item) -> None:
+        """Follow what was decided while the editor's own preview shows it: its user may apply it there yet."""
+        if (document := self._documents.at(item.file.path)) is not None:
+            self._wait_for_late(document.key, document.rope, [(item.file, item.hunk)])
+
     def _wait_for_late(self, key: str, before: Rope, hunks: Sequence[tuple[FileUnderReview, Hunk]]) -> None:
         """Follow a document until what was lost is seen, or can not come any more."""
         unwatch = self._documents.watch(key)
