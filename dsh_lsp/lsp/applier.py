@@ -29,7 +29,7 @@ from dsh_lsp.workspace.edits import Absent, FileEdit, Hunk, HunkOutcome, Landed,
 from dsh_lsp.workspace.files import lines_of, write_hunks
 from dsh_lsp.workspace.places import around
 from dsh_lsp.workspace.rope import Rope
-from dsh_lsp.workspace.text import Span
+from dsh_lsp.workspace.text import Span, with_line_ending
 
 MAX_ATTEMPTS = 5
 REFUSED = "DSH: the editor did not apply an accepted edit and gave no reason; it still waits"
@@ -249,9 +249,15 @@ class Applier:
         if not saved:
             return "not saved: the editor could not save it"
         text = await anyio.to_thread.run_sync(text_on_disk, items[0].file.path)
-        if text is None or not all(item.hunk.new in text for item in items):
+        plain = with_line_ending(text or "", "\n")
+        if text is None or not all(with_line_ending(item.hunk.new, "\n") in plain for item in items):
             return "the editor says that it saved the document, but the file does not show the edit"
         return "saved"
+
+    def await_previewed(self, item: Item) -> None:
+        """Follow what was decided while the editor's own preview shows it: its user may apply it there yet."""
+        if (document := self._documents.at(item.file.path)) is not None:
+            self._wait_for_late(document.key, document.rope, [(item.file, item.hunk)])
 
     def _wait_for_late(self, key: str, before: Rope, hunks: Sequence[tuple[FileUnderReview, Hunk]]) -> None:
         """Follow a document until what was lost is seen, or can not come any more."""

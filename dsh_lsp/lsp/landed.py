@@ -25,7 +25,7 @@ from dsh_lsp.workspace.edits import FileDelete, FileEdit, FileRename, FileRestor
 from dsh_lsp.workspace.paths import shown
 from dsh_lsp.workspace.places import find_again
 from dsh_lsp.workspace.rope import Rope
-from dsh_lsp.workspace.text import Change, Span, occurrences
+from dsh_lsp.workspace.text import Change, Span, occurrences, same_lines
 
 MAX_MARKS = 200  # of earlier turns, each moved with every key in its document; older edits are found by their lines
 
@@ -132,7 +132,7 @@ class LandedEdits:
                 return _whole(edit, Prepared(change=FileRestore(path=name, data=data), path=path))
             case "create":
                 text = str(self._text(path, name))
-                if text != edit.after:
+                if not same_lines(text, edit.after):
                     raise ToolError("the new file was changed since", code="CANNOT_UNDO")
                 change_back = FileDelete(path=name, data=edit.after.encode(), text=text)
                 return _whole(edit, Prepared(change=change_back, path=path))

@@ -191,7 +191,8 @@ class Reviews:
         if not items or not self._may_write():
             return self.pending_count()
         for item in items:
-            theirs = with_text(item.hunk, edited.get(item.hunk.id, item.hunk.new))
+            text = document.rope if (document := self._documents.at(item.file.path)) else item.file.text
+            theirs = with_text(item.hunk, edited.get(item.hunk.id, item.hunk.new), text.line_ending)
             if theirs != item.hunk:
                 item.edited, item.hunk = True, theirs
         self._apply(items)
@@ -298,7 +299,8 @@ class Reviews:
         """What a cancel makes of a hunk; what was sent may still arrive, and nobody may claim that it did not."""
         if item.seen_at is not None:
             return item.as_outcome("landed", lines=item.seen_at, note="cancelled before it was known to be saved")
-        return item.as_outcome("unconfirmed" if item.state == "sent" and not item.refused else "cancelled")
+        may_come = item.previewed or (item.state == "sent" and not item.refused)
+        return item.as_outcome("unconfirmed" if may_come else "cancelled")
 
     def _settle(self, settled: Settled) -> None:
         """Decide hunks, log it, and end the proposals that have none left."""
@@ -307,6 +309,8 @@ class Reviews:
         for item, outcome in settled:
             if item.state == "decided":
                 continue
+            if item.previewed and outcome.outcome in ("rejected", "unconfirmed"):
+                self._applier.await_previewed(item)  # the editor's own preview can still apply it
             item.state, item.outcome = "decided", outcome
             files.append(item.file)
             decided.setdefault(item.file.proposal, []).append(

@@ -12,7 +12,16 @@ from typing import Any
 
 from dsh_lsp.decisions import FileKind, Outcome
 from dsh_lsp.workspace.rope import Rope
-from dsh_lsp.workspace.text import Change, Span, difference
+from dsh_lsp.workspace.text import (
+    Change,
+    Span,
+    count_line_ends,
+    difference,
+    line_end_of,
+    most_used,
+    same_lines,
+    with_line_ending,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,15 +213,52 @@ def _uncut(hunk: Hunk, change: Change, after: Rope) -> Hunk | None:
 
 def _unchanged(hunk: Hunk, before: Rope, after: Rope) -> Hunk | None:
     verdict = judge(before, [hunk], after)[hunk.id]
-    return verdict.hunk if isinstance(verdict, Absent) else None
+    if isinstance(verdict, Absent):
+        return verdict.hunk
+    plain = _plain(hunk, before)
+    verdict = judge(before.plain, [plain], after.plain)[hunk.id]
+    if not isinstance(verdict, Absent):
+        return None
+    return standing(hunk, after, _translated(verdict.hunk.span, after.plain, after))
 
 
-def with_text(hunk: Hunk, text: str) -> Hunk:
-    """The hunk with other text, of whole lines as its own are: what was typed may lack the last line end."""
+def _plain(hunk: Hunk, text: Rope) -> Hunk:
+    """A hunk of a text as one of the same text in plain line ends."""
+    return Hunk(
+        id=hunk.id,
+        span=_translated(hunk.span, text, text.plain),
+        old=with_line_ending(hunk.old, "\n"),
+        new=with_line_ending(hunk.new, "\n"),
+    )
+
+
+def _translated(span: Span, text: Rope, other: Rope) -> Span:
+    """A span of whole lines in a text with the same lines."""
+    return Span(other.offset_at(text.place_at(span.start)), other.offset_at(text.place_at(span.end)))
+
+
+def standing(hunk: Hunk, text: Rope, span: Span) -> Hunk:
+    """The hunk over lines of a text that are its own but for their line ends: it takes these over."""
+    old = text[span.start : span.end]
+    there, ends = text.line_ends, count_line_ends(old)
+    fits = old == hunk.old and (old or not there.total() or there[most_used(count_line_ends(hunk.new))])
+    if fits:
+        return replace(hunk, span=span)
+    end = most_used(ends) if ends.total() else most_used(there)
+    return replace(hunk, span=span, old=old, new=with_line_ending(hunk.new, end))
+
+
+def with_text(hunk: Hunk, text: str, ending: str = "\n") -> Hunk:
+    """The hunk with other text, of whole lines and line ends as its own are; `ending` is used where it has none."""
     own = hunk.new or hunk.old
-    if text and not text.endswith("\n") and own.endswith("\n"):
-        text += "\r\n" if own.endswith("\r\n") else "\n"
-    return replace(hunk, new=text)
+    ends = count_line_ends(hunk.old) + count_line_ends(hunk.new)
+    if text and not line_end_of(text) and line_end_of(own):
+        text += line_end_of(own)
+    if same_lines(text, hunk.new):
+        return hunk  # nobody types a line end of another kind
+    if same_lines(text, hunk.old):
+        return replace(hunk, new=hunk.old)
+    return replace(hunk, new=with_line_ending(text, most_used(ends) if ends.total() else ending))
 
 
 def applied(text: Rope, hunks: Sequence[Hunk]) -> Rope:
@@ -247,8 +293,20 @@ Verdict = Landed | Absent | Touched
 def judge(before: Rope, hunks: Sequence[Hunk], after: Rope) -> dict[str, Verdict]:
     """What became of hunks of `before`, in order, in `after`, which may hold some of them and changes elsewhere.
 
-    Where repeated lines allow both readings, the one that leaves less to explain is right.
+    Where repeated lines allow both readings, the one that leaves less to explain is right. Editors give what they
+    insert the line ends of their buffer: a hunk whose lines stand there with other ends has landed.
     """
+    verdicts = _judge(before, hunks, after)
+    unclear = [h for h in hunks if isinstance(verdicts[h.id], Touched) and not same_lines(h.old, h.new)]
+    if unclear and (before.has_returns or after.has_returns or any("\r" in hunk.new for hunk in unclear)):
+        plain = _judge(before.plain, [_plain(hunk, before) for hunk in hunks], after.plain)
+        for hunk in unclear:
+            if isinstance(verdict := plain[hunk.id], Landed):
+                verdicts[hunk.id] = Landed(_translated(verdict.span, after.plain, after))
+    return verdicts
+
+
+def _judge(before: Rope, hunks: Sequence[Hunk], after: Rope) -> dict[str, Verdict]:
     with_all = applied(before, hunks).line_changes(after)
     with_none = before.line_changes(after)
     likely = _weight(with_all) < _weight(with_none)

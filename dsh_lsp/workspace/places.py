@@ -7,7 +7,7 @@ place alone. That a line occurs only once is not enough: it may be another one, 
 from __future__ import annotations
 
 from dsh_lsp.workspace.rope import Rope
-from dsh_lsp.workspace.text import Span, is_empty_line, occurrences, split_lines
+from dsh_lsp.workspace.text import Span, is_empty_line, occurrences, split_lines, with_line_ending
 
 CONTEXT_LINES = 3  # kept of each side
 CONTEXT_CHARS = 600
@@ -23,11 +23,22 @@ def around(text: Rope, span: Span) -> tuple[str, str]:
 
 
 def find_again(text: Rope, piece: str, above: str, below: str) -> Span | str:
-    """Where lines stand that were seen between others, or why that cannot be told.
+    """Where lines stand that were seen between others, with whatever line ends, or why that cannot be told.
 
     All that was kept of both sides must be there, else the one line next to it on each side, which the start and
     the end of the text are too.
     """
+    found = _find(text, piece, above, below)
+    if isinstance(found, Span) or not (text.has_returns or "\r" in piece + above + below):
+        return found
+    plain = text.plain
+    found = _find(plain, *(with_line_ending(part, "\n") for part in (piece, above, below)))
+    if isinstance(found, str):
+        return found
+    return Span(*(text.offset_at(plain.place_at(at)) for at in (found.start, found.end)))
+
+
+def _find(text: Rope, piece: str, above: str, below: str) -> Span | str:
     plain = str(text)
     if not plain and is_empty_line(piece) and not above + below:
         return Span(0, 0)  # an editor that tells of an empty text as of an empty line has saved it

@@ -15,7 +15,7 @@ from itertools import accumulate, chain
 from typing import overload
 
 from dsh_lsp.workspace.diff import differing_blocks
-from dsh_lsp.workspace.text import Change, Span, count_line_ends, difference, most_used, split_lines
+from dsh_lsp.workspace.text import Change, Span, count_line_ends, difference, most_used, split_lines, with_line_ending
 
 CHUNK_LINES = 1024  # a chunk holds up to twice as many, and hardly less than a quarter, but for the last one
 
@@ -25,7 +25,7 @@ Place = tuple[int, int]  # a line and code points in it
 class _Chunk:
     """Some whole lines."""
 
-    __slots__ = ("_ends", "_starts", "_text", "lines", "size")
+    __slots__ = ("_ends", "_plain", "_starts", "_text", "lines", "size")
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
@@ -33,6 +33,15 @@ class _Chunk:
         self._starts: list[int] | None = None
         self._text: str | None = None
         self._ends: Counter[str] | None = None
+        self._plain: _Chunk | None = None
+
+    @property
+    def plain(self) -> _Chunk:
+        r"""The same lines, all ending in `\n`."""
+        if self._plain is None:
+            odd = self.ends["\r\n"] or self.ends["\r"]
+            self._plain = _Chunk([with_line_ending(line, "\n") for line in self.lines]) if odd else self
+        return self._plain
 
     @property
     def text(self) -> str:
@@ -141,6 +150,17 @@ class Rope:
         for chunk in self.chunks:
             total += chunk.ends
         return total
+
+    @property
+    def has_returns(self) -> bool:
+        r"""Whether there is a line end that is not `\n`."""
+        return any(chunk.ends["\r\n"] or chunk.ends["\r"] for chunk in self.chunks)
+
+    @property
+    def plain(self) -> Rope:
+        r"""The same lines, all ending in `\n`; versions share what they had in common."""
+        chunks = [chunk.plain for chunk in self.chunks]
+        return self if chunks == self.chunks else Rope(chunks, [chunk.size for chunk in chunks], self._counts)
 
     def line(self, number: int) -> str:
         """One line with its end."""

@@ -41,6 +41,11 @@ def with_line_ending(text: str, end: str) -> str:
     return re.sub(r"\r\n|\n|\r", end, text)
 
 
+def same_lines(one: str, other: str) -> bool:
+    """Whether two texts are the same but for their line ends."""
+    return one == other or with_line_ending(one, "\n") == with_line_ending(other, "\n")
+
+
 def line_end_of(text: str) -> str:
     """The line end that a text ends in; empty if it does in none."""
     return next((end for end in ("\r\n", "\n", "\r") if text.endswith(end)), "")
