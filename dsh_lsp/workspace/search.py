@@ -61,7 +61,7 @@ async def search(
         if program is not None:
             failed = await _by_ripgrep(program, scope, query, lines)
         else:
-            await _by_python(scope, query, lines, timeout_s)
+            failed = await _by_python(scope, query, lines, timeout_s)
     if scope is None or (bound.cancelled_caught and not lines.found):
         raise ToolError(f"the search took longer than {timeout_s:g} s; narrow it", code="TIMEOUT")
     lines.found.sort(key=lambda match: (match.path, match.line))
@@ -198,13 +198,13 @@ def _joined(texts: dict[str, str]) -> tuple[list[str], bytes, list[int]]:
     return names, b"".join(parts), first_lines
 
 
-async def _by_python(scope: _Scope, query: Query, lines: _Lines, timeout_s: float) -> None:
-    """Search all of it by Python's expressions.
+async def _by_python(scope: _Scope, query: Query, lines: _Lines, timeout_s: float) -> bool:
+    """Search all of it by Python's expressions; whether it was not done to its end.
 
     Raises:
         ToolError: `BAD_PATTERN`, `SEARCH_FAILED`.
     """
-    given = await in_thread(lambda stop: _task(scope, query, lines.limit, timeout_s, stop))
+    given, too_many = await in_thread(lambda stop: _task(scope, query, lines.limit, timeout_s, stop))
     problems: list[str] = []
 
     def take(row: bytearray) -> bool:
@@ -220,20 +220,21 @@ async def _by_python(scope: _Scope, query: Query, lines: _Lines, timeout_s: floa
         raise ToolError(f"the pattern is not understood: {problems[0]}", code="BAD_PATTERN")
     if ended.code and not lines.found:
         raise ToolError(f"the search failed: {ended.said or f'exit code {ended.code}'}", code="SEARCH_FAILED")
+    return too_many or bool(ended.code)
 
 
-def _task(scope: _Scope, query: Query, limit: int, timeout_s: float, stop: Stop) -> bytes:
-    """What the process is told. Blocks."""
-    listed = islice(files(scope.root, scope.folder, stop=stop), MAX_FILES)
+def _task(scope: _Scope, query: Query, limit: int, timeout_s: float, stop: Stop) -> tuple[bytes, bool]:
+    """What the process is told, and whether there are more files than it can be told. Blocks."""
+    listed = list(islice(files(scope.root, scope.folder, stop=stop), MAX_FILES + 1))
     task = {
         "pattern": query.pattern,
         "ignoreCase": query.ignore_case,
         "fixed": query.fixed,
         "folder": str(scope.folder),
-        "paths": [path for path in listed if path not in scope.held and scope.fits(path)],
+        "paths": [path for path in listed[:MAX_FILES] if path not in scope.held and scope.fits(path)],
         "texts": scope.texts,
         "limit": limit,
         "timeoutS": timeout_s + 1,
         "parent": os.getpid(),
     }
-    return json.dumps(task).encode()
+    return json.dumps(task).encode(), len(listed) > MAX_FILES

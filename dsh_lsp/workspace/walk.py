@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -77,7 +78,7 @@ def _found(
             if kept and path.endswith("/"):
                 waiting.append(place + path)
             else:
-                yield place + path, kept
+                yield place + path if path != "./" else place or path, kept
 
 
 def _listed_by_git(folder: Path, stop: Stop) -> Found | None:
@@ -90,13 +91,14 @@ def _listed_by_git(folder: Path, stop: Stop) -> Found | None:
 
 def _left_out_by_git(folder: Path, stop: Stop) -> Found | None:
     """What git ignores below a folder, and the repositories there; None as above."""
-    new, tracked = _ask(folder, "-o", stop=stop), _ask(folder, "-s", stop=stop)
+    questions = (("-o",), ("-s",), ("-oi", "--directory"))
+    with ThreadPoolExecutor(len(questions)) as pool:  # each takes as long as the folder is large
+        new, tracked, left = pool.map(lambda options: _ask(folder, *options, stop=stop), questions)
     if new is None or tracked is None:
         return None
     inner = [name for name in new if name.endswith("/")]
     inner += [entry.partition("\t")[2] for entry in tracked if entry.startswith(_GITLINK)]
     repositories = {path for name in inner if (path := _as_listed(folder, name)) is not None}
-    left = _ask(folder, "-oi", "--directory", stop=stop)
     if left is None:  # as it is inside an ignored folder
         left = ["./"]
     return [*((path, True) for path in repositories), *((name, False) for name in left)]

@@ -31,8 +31,8 @@ class Search(Tool[SearchArgs]):
     name = "search"
     description = """
 Search the files of the workspace for a regular expression. Unsaved text in the user's editor counts instead of what
-is on disk; files that the project ignores are left out. You get path:line: text. For what a name means, where it is
-defined or used, `language` is more exact.
+is on disk; files that the project ignores, or of more than 8 MB, are left out. You get path:line: text. For what a
+name means, where it is defined or used, `language` is more exact.
 """
     Args = SearchArgs
     mode: Mode = "parallel"  # type: ignore[misc]
