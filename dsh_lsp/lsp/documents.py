@@ -32,15 +32,21 @@ _DRIVE = re.compile(r"/?[A-Za-z]:[/\\]")
 PAUSE_S = 2.0  # no key for so long: nobody is typing
 
 
-def path_of(uri: str) -> Path | None:
-    """The real path that a `file:` URI names, links followed; None for any other scheme."""
+def spelled_path_of(uri: str) -> Path | None:
+    """The path that a `file:` URI spells, no link followed; None for any other scheme."""
     if not uri.lower().startswith("file:"):
         return None
     path = uris.to_fs_path(uri)
     if path and _DRIVE.match(path):
         path = path.lstrip("/")
         path = path[0].lower() + path[1:]  # clients spell it as they like: C:, c:, c%3A
-    return Path(os.path.realpath(path)) if path else None
+    return Path(path) if path else None
+
+
+def path_of(uri: str) -> Path | None:
+    """The real path that a `file:` URI names, links followed; None for any other scheme."""
+    path = spelled_path_of(uri)
+    return Path(os.path.realpath(path)) if path is not None else None
 
 
 def uri_of(path: Path) -> str:

@@ -7,8 +7,10 @@ user has made of them since is never touched; what cannot be taken back is told 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -16,13 +18,22 @@ from dsh_lsp.abort import Disposer
 from dsh_lsp.decisions import EditLanded, Position, ReviewOpened
 from dsh_lsp.errors import ToolError
 from dsh_lsp.events import LogEvent, TurnStart
-from dsh_lsp.lsp.documents import Document, DocumentChanged, Documents, path_of
+from dsh_lsp.lsp.documents import Document, DocumentChanged, Documents, spelled_path_of
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.workspace.changes import Prepared
 from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.disk import read_file
-from dsh_lsp.workspace.edits import FileDelete, FileEdit, FileRename, FileRestore, Hunk, Snapshot, followed
-from dsh_lsp.workspace.paths import shown
+from dsh_lsp.workspace.edits import (
+    FileChange,
+    FileDelete,
+    FileEdit,
+    FileRename,
+    FileRestore,
+    Hunk,
+    Snapshot,
+    followed,
+)
+from dsh_lsp.workspace.paths import NOTHING, Guarded, check_writable, rights_key, shown
 from dsh_lsp.workspace.places import find_again
 from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Change, Span, occurrences, same_lines
@@ -53,10 +64,14 @@ class TakeBack:
 class LandedEdits:
     """The landed edits of one session."""
 
-    def __init__(self, log: SessionLog, documents: Documents, root: Path, copies: Copies) -> None:
+    def __init__(
+        self, log: SessionLog, documents: Documents, root: Path, copies: Copies, guarded: Guarded | None = None
+    ) -> None:
         self._documents = documents
         self._root = root
         self._copies = copies
+        self._guarded = guarded
+        self._paths: dict[str, Path] = {}  # the real ones of the edits of this life
         self._turn: int | None = None
         self._turns: dict[str, int | None] = {}  # of each proposal; None for one that took others back
         self._undoes: dict[str, str] = {}
@@ -116,32 +131,53 @@ class LandedEdits:
         """
         if edit.hunk not in self._edits:
             raise ToolError("it was taken back already", code="CANNOT_UNDO")
-        path = path_of(edit.uri)
+        path = spelled_path_of(edit.uri)
         if path is None:
             raise ToolError("it is not a file", code="CANNOT_UNDO")
+        return self._plan_edit(edit, path) if edit.kind == "edit" else self._plan_whole(edit, path)
+
+    def _plan_edit(self, edit: EditLanded, spelled: Path) -> TakeBack:
+        path = self._paths.get(edit.hunk) or Path(os.path.realpath(spelled))
+        known = edit.hunk in self._paths or path == spelled  # else what led to the file may lead elsewhere now
+        name = shown(self._root, path)
+        rope = self._text(path, name)
+        change = FileEdit(path=name, base=Snapshot(uri=edit.uri, path=name, rope=rope), new=rope)
+        prepared = self._prepared(change, path, allowed=known)
+        return TakeBack(edit=edit, prepared=prepared, text=rope, span=self._place(edit, rope))
+
+    def _plan_whole(self, edit: EditLanded, path: Path) -> TakeBack:
         name = shown(self._root, path)
         match edit.kind:
             case "rename":
-                target = path_of(edit.new_uri or "")
+                target = spelled_path_of(edit.new_uri or "")
                 if target is None or not target.is_file():
                     raise ToolError("the renamed file is not there any more", code="CANNOT_UNDO")
                 change = FileRename(path=shown(self._root, target), new_path=name)
-                return _whole(edit, Prepared(change=change, path=target, new_path=path))
+                return _whole(edit, self._prepared(change, target, path))
             case "delete":
                 data = self._copies.read(edit.copy or "")
-                return _whole(edit, Prepared(change=FileRestore(path=name, data=data), path=path))
-            case "create":
+                return _whole(edit, self._prepared(FileRestore(path=name, data=data), path))
+            case _:
                 text = str(self._text(path, name))
                 if not same_lines(text, edit.after):
                     raise ToolError("the new file was changed since", code="CANNOT_UNDO")
                 change_back = FileDelete(path=name, data=edit.after.encode(), text=text)
-                return _whole(edit, Prepared(change=change_back, path=path))
-            case "edit":
-                rope = self._text(path, name)
-                span = self._place(edit, rope)
-                base = Snapshot(uri=edit.uri, path=name, rope=rope)
-                undone = FileEdit(path=name, base=base, new=rope)
-                return TakeBack(edit=edit, prepared=Prepared(change=undone, path=path), text=rope, span=span)
+                return _whole(edit, self._prepared(change_back, path))
+
+    def _prepared(
+        self, change: FileChange, path: Path, new_path: Path | None = None, *, allowed: bool = True
+    ) -> Prepared:
+        """A change that takes an edit back; what was allowed to be done to a file is `allowed` to be taken back.
+
+        Raises:
+            ToolError: `MOVED`, `RIGHTS`.
+        """
+        names = [shown(self._root, one) for one in (path, new_path) if one is not None]
+        approved = frozenset(map(rights_key, names)) if allowed else NOTHING
+        may_write = partial(check_writable, self._root, approved=approved, guarded=self._guarded)
+        prepared = Prepared(change=change, path=path, new_path=new_path, may_write=may_write)
+        prepared.check()
+        return prepared
 
     def _text(self, path: Path, name: str) -> Rope:
         document = self._documents.at(path)
@@ -185,11 +221,15 @@ class LandedEdits:
     def _on_event(self, event: LogEvent) -> None:
         self._note(event)
         if isinstance(event.data, EditLanded) and event.data.hunk in self._edits:
+            document = self._documents.get(event.data.uri)
+            if (path := Path(document.key) if document else spelled_path_of(event.data.uri)) is not None:
+                self._paths[event.data.hunk] = path
             self._mark(event.data)
 
     def _forget(self, hunk: str) -> None:
         self._edits.pop(hunk, None)
         self._marks.pop(hunk, None)
+        self._paths.pop(hunk, None)
         self._lost.discard(hunk)
 
     def _mark(self, edit: EditLanded) -> None:

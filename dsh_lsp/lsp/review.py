@@ -32,6 +32,7 @@ from dsh_lsp.workspace.changes import Prepared
 from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.disk import text_on_disk
 from dsh_lsp.workspace.edits import HunkOutcome, with_text
+from dsh_lsp.workspace.paths import Guarded
 from dsh_lsp.workspace.rope import Rope
 
 Selection = Sequence[str] | Literal["all"]
@@ -50,6 +51,7 @@ class Reviews:
         new_id: Callable[[], str],
         root: Path,
         copies: Copies,
+        guarded: Guarded | None = None,
         saves: bool = True,
         applies_at_once: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -61,7 +63,7 @@ class Reviews:
         self._new_id = new_id
         self._open: dict[str, Proposal] = {}
         self._applies_at_once = applies_at_once
-        self.landed = LandedEdits(log, documents, root, copies)
+        self.landed = LandedEdits(log, documents, root, copies, guarded)
         self._watches = FileWatches(editor, tasks)
         self._applier = Applier(
             log=log,

@@ -270,6 +270,7 @@ class Sessions:
                     new_id=new_id,
                     root=root,
                     copies=copies,
+                    guarded=guarded,
                     saves=self._settings.edits.save,
                     applies_at_once=lambda: session.modes.current == "auto-edit",
                 )

@@ -9,22 +9,22 @@ answer `applied: true`, and some empty the file that they are asked to create.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from pathlib import Path
+from dataclasses import replace
 
 import anyio
 import anyio.to_thread
 
 from dsh_lsp.decisions import Outcome
 from dsh_lsp.errors import ToolError
-from dsh_lsp.lsp.documents import Document, Documents, uri_of
+from dsh_lsp.lsp.documents import Document, Documents, spelled_path_of, uri_of
 from dsh_lsp.lsp.editor import Editor
 from dsh_lsp.lsp.proposal import Item
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.wire import JsonObject
-from dsh_lsp.workspace.changes import Prepared, carry_out, check_unchanged, copy_of, is_done
+from dsh_lsp.workspace.changes import Prepared, carry_out, check_unchanged, copy_of, is_done, shown_text
 from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.disk import text_on_disk
-from dsh_lsp.workspace.edits import FileDelete, FileRename, HunkOutcome
+from dsh_lsp.workspace.edits import FileDelete, FileRename, FileRestore, HunkOutcome
 from dsh_lsp.workspace.files import landed_on_disk
 
 LABEL = "DSH"
@@ -60,7 +60,7 @@ class WholeFiles:
             return
         if outcome == "landed":
             view = Document(item.file.uri, None, item.file.text)
-            described = item.file.describe(view, items=[], version=None)
+            described = replace(item.file.describe(view, items=[], version=None), uri=uri_of(prepared.path))
             self._log.append(landed_on_disk(item.file.proposal, item.hunk, described, copy))
         self._settle([(item, item.as_outcome(outcome))])
 
@@ -71,11 +71,12 @@ class WholeFiles:
             ToolError: nothing was done.
         """
         document = self._documents.at(prepared.path)
-        if document is not None and await self._differs(document, prepared.path):
+        if document is not None and await self._differs(document, prepared):
             raise ToolError("the editor holds text of it that is not saved", code="DIRTY")
         there = self._documents.at(prepared.new_path) if prepared.new_path is not None else None
-        if there is not None and await self._differs(there, prepared.path):  # a buffer that kept its name may stay
+        if there is not None and await self._differs(there, prepared):  # a buffer that kept its name may stay
             raise ToolError("the editor holds another text under the new name", code="EXISTS")
+        await anyio.to_thread.run_sync(prepared.check)
         copy = await anyio.to_thread.run_sync(copy_of, prepared, hunk, self._copies)
         operation = self._operation(prepared, document)
         if operation is None:
@@ -92,14 +93,19 @@ class WholeFiles:
             raise ToolError("the editor did not do it and gave no reason", code="REFUSED")
         return copy, "unconfirmed"
 
-    async def _differs(self, document: Document, path: Path) -> bool:
-        saved = await anyio.to_thread.run_sync(text_on_disk, path)
+    async def _differs(self, document: Document, prepared: Prepared) -> bool:
+        if isinstance(prepared.change, FileRestore):  # a buffer may have kept what comes back
+            saved: str | None = shown_text(prepared.change.data)
+        else:
+            saved = await anyio.to_thread.run_sync(text_on_disk, prepared.path)
         return not self._documents.is_saved(document.text, saved)
 
     def _operation(self, prepared: Prepared, document: Document | None) -> JsonObject | None:
-        """What to ask of the editor; None where it does not hold the document or cannot do it."""
+        """What to ask of the editor; None where it does not hold the document by its real name or cannot do it."""
         kind = prepared.change.kind
         if document is None or kind not in self._editor.profile.resource_operations:
+            return None
+        if spelled_path_of(document.uri) != prepared.path:  # the editor would take the link for the file
             return None
         match prepared.change:
             case FileRename() if prepared.new_path is not None:

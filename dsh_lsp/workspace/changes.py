@@ -25,7 +25,7 @@ from dsh_lsp.workspace.paths import Guarded, check_writable, from_home, resolve
 class Prepared:
     """A change that may be proposed, and the real paths that it is about.
 
-    `may_write` says of each whether it may be written still; what the user's own undo takes back has none.
+    `may_write` says of each whether it may be written still; a document without a file has none.
     """
 
     change: FileChange
@@ -43,7 +43,7 @@ class Prepared:
             return
         for path in filter(None, (self.path, self.new_path)):
             if Path(os.path.realpath(path)) != path:
-                message = f"{path.name} leads elsewhere since it was proposed: a link took its place or a folder's"
+                message = f"{path.name} leads elsewhere by now: a link took its place or a folder's"
                 raise ToolError(message, code="MOVED")
             self.may_write(path)
 
@@ -78,7 +78,7 @@ def prepare(
         case FileDelete():
             _check_plain(root, change.path, real)
             data = read_bytes(real, change.path)
-            return Prepared(change=replace(change, data=data, text=_shown(data)), path=real, may_write=may_write)
+            return Prepared(change=replace(change, data=data, text=shown_text(data)), path=real, may_write=may_write)
         case FileEdit():
             pass
     return Prepared(change=change, path=real, may_write=may_write)
@@ -115,7 +115,7 @@ def _given(root: Path, name: str) -> Path:
     return Path(os.path.realpath(root)) / from_home(name)
 
 
-def _shown(data: bytes) -> str:
+def shown_text(data: bytes) -> str:
     """A file as a person decides on it; empty if it is not text."""
     try:
         return decode_bytes(data, "").text

@@ -143,7 +143,7 @@ def check_writable(
         raise ToolError(f"{name} belongs to version control; the agent never writes it", code="RIGHTS")
     if guarded.holds(real) or (linked and is_also_in(real, guarded.never)):
         raise ToolError(f"{name} holds sessions or keys; the agent never writes it", code="RIGHTS")
-    if _rights_key(name) in approved or not (why := _why_rights(real, guarded)):
+    if rights_key(name) in approved or not (why := _why_rights(real, guarded)):
         return
     raise ToolError(f"{name} {why}; the user has not allowed writing it", code="RIGHTS")
 
@@ -163,7 +163,8 @@ def _outside_key(kind: Touch, name: str) -> GrantKey:
     return f"outside:{kind}:{name}"
 
 
-def _rights_key(name: str) -> GrantKey:
+def rights_key(name: str) -> GrantKey:
+    """What a permission to write a file that gives rights covers; `name` as the file is shown."""
     return f"rights:{name}"
 
 
@@ -180,5 +181,5 @@ def effects_of(root: Path, path: str, kind: Touch, guarded: Guarded | None = Non
         effects.append(Effect(kind="outside", detail=f"{kind} {name}", grant_key=_outside_key(kind, name)))
     if kind == "edit" and (why := _why_rights(real, guarded)):
         detail = name if gives_rights(real) else f"{name}, which {why}"
-        effects.append(Effect(kind="rights", detail=detail, grant_key=_rights_key(name)))
+        effects.append(Effect(kind="rights", detail=detail, grant_key=rights_key(name)))
     return effects

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import anyio
@@ -294,3 +295,80 @@ def test_an_editor_that_may_not_be_edited_leaves_auto_edits_waiting(root) -> Non
         assert any("cannot take edits safely" in message for message in bench.editor.messages)
 
     play(root, story, name="Kate")
+
+
+# -- what leads elsewhere by now -----------------------------------------------------------------------------
+
+
+def lead_to_git(root: Path, folder: str, held: str) -> Path:
+    """Put a link to `.git` in the place of a folder; the file of it that must not be touched."""
+    (root / ".git").mkdir()
+    config = root / ".git" / "config"
+    config.write_text(held)
+    shutil.rmtree(root / folder, ignore_errors=True)
+    (root / folder).symlink_to(".git")
+    return config
+
+
+@pytest.mark.parametrize("kind", ["create", "edit", "rename", "delete"])
+def test_a_rewind_does_nothing_through_a_folder_that_became_a_link(root, kind: str) -> None:
+    (root / "n").mkdir()
+    (root / "n/config").write_text("one\ntwo\n")
+    (root / "n/hooks").write_text("moved\n")
+
+    async def story(bench: Bench) -> None:
+        change = {
+            "create": FileEdit(path="new/config", base=None, new=Rope.of("one\ntwo\n")),
+            "edit": await bench.edit("n/config", "one\ntwo\n2\n"),
+            "rename": FileRename(path="n/hooks", new_path="m.txt"),
+            "delete": FileDelete(path="n/hooks"),
+        }[kind]
+        await bench.land(change)
+        held = "one\ntwo\n2\n" if kind == "edit" else "one\ntwo\n"
+        config = lead_to_git(root, "new" if kind == "create" else "n", held)
+        (reason,) = await bench.rewind()
+        assert reason is not None
+        assert "leads elsewhere" in reason
+        assert config.read_text() == held
+        assert [path.name for path in (root / ".git").iterdir()] == ["config"]
+
+    play(root, story)
+
+
+def test_a_document_that_was_opened_by_a_link_is_not_rewound_where_the_link_leads_later(root) -> None:
+    (root / "v1").mkdir()
+    (root / "v1/config").write_text(BEFORE)
+    (root / "cur").symlink_to("v1")
+
+    async def main(tasks) -> None:
+        first = make_bench(root, tasks, EDITORS[0])
+        await first.open("cur/config")
+        await first.land(await first.edit("cur/config", AFTER))
+        first.editor.close(first.uri("cur/config"))
+        await anyio.sleep(1)
+        (root / "cur").unlink()
+        config = lead_to_git(root, "cur", AFTER)
+        second = make_bench(root, tasks, EDITORS[0], log=first.log)
+        assert all("belongs to version control" in str(reason) for reason in await second.rewind())
+        assert await first.rewind() == [None, None]
+        assert config.read_text() == AFTER
+        assert (root / "v1/config").read_text() == BEFORE
+
+    run_virtually(main)
+
+
+def test_what_was_allowed_is_taken_back_without_another_permission(root) -> None:
+    async def story(bench: Bench) -> None:
+        new = FileEdit(path=".vscode/settings.json", base=None, new=Rope.of("{}"))
+        bench.tasks.start_soon(propose, bench, new)
+        await anyio.sleep(1)
+        bench.reviews.accept("all", uri=None, edited={})
+        await anyio.sleep(1)
+        assert (root / new.path).exists()
+        assert await bench.rewind() == [None]
+        assert not (root / new.path).exists()
+
+    async def propose(bench: Bench, change: FileEdit) -> None:
+        await bench.workspace.propose([change], frozenset({f"rights:{change.path}"}), signal=AbortSignal())
+
+    play(root, story)

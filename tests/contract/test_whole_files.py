@@ -242,3 +242,19 @@ def test_what_may_not_be_done_is_refused_before_anybody_reviews_it(root, change,
         assert bench.decided() == []
 
     play(root, story)
+
+
+@pytest.mark.parametrize("change", [FileRename(path="a.txt", new_path="b.txt"), FileDelete(path="a.txt")])
+def test_an_editor_that_opened_a_link_is_not_asked_to_do_to_it_what_is_meant_for_the_file(root, change) -> None:
+    (root / "link.txt").symlink_to("a.txt")
+
+    async def story(bench: Bench) -> None:
+        await bench.open("link.txt")
+        (outcome,) = await bench.land(change)
+        assert outcome.outcome == "landed"
+        assert (root / "link.txt").is_symlink()
+        assert not (root / "a.txt").exists()
+        assert await bench.rewind() == [None]
+        assert (root / "a.txt").read_text() == TEXT
+
+    play(root, story, resource_operations=ABLE)

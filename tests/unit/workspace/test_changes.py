@@ -88,7 +88,7 @@ async def test_a_link_that_takes_a_folders_place_while_a_person_decides_is_not_f
     )
     outcomes = await decide_after(swap, root, *changes, outside=outside)
     assert [outcome.outcome for outcome in outcomes] == ["notLanded"] * 4
-    assert all("leads elsewhere since it was proposed" in str(outcome.note) for outcome in outcomes)
+    assert all("leads elsewhere by now" in str(outcome.note) for outcome in outcomes)
 
 
 async def test_a_file_that_becomes_one_that_is_never_written_meanwhile_is_left_alone(tmp_path: Path) -> None:
