@@ -122,6 +122,7 @@ class Applier:
         for file in {item.file for item in self._accepted(key)}:
             try:
                 await anyio.to_thread.run_sync(file.prepared.check)
+                await anyio.to_thread.run_sync(self._documents.check_certain, file.path)
             except ToolError as error:
                 lost = [item for item in self._accepted(key) if item.file is file]
                 self._settle([(item, item.as_outcome("notLanded", note=str(error))) for item in lost])

@@ -1,8 +1,9 @@
 r"""Documents: the mirror of what the editor's buffers hold, unsaved text included.
 
-Owns: position encodings; one identity for each file, whatever the spelling of its URI.
-Rules: a line ends at `\n`, `\r\n` or `\r` and nothing else; positions are clamped as LSP says; a change costs
-what it changes, not what the document holds. Versions are the editor's.
+Owns: position encodings; one identity for each file, whatever the spelling of its URI, as it is when that is opened.
+Rules: each URI that was opened has a text of its own; of several that name one file, the first is followed, and the
+file is edited only while they agree; a line ends at `\n`, `\r\n` or `\r` and nothing else; positions are clamped as
+LSP says; a change costs what it changes, not what the document holds. Versions are the editor's.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pygls import uris
 
 from dsh_lsp.abort import Disposer
 from dsh_lsp.decisions import Position, Range
+from dsh_lsp.errors import ToolError
 from dsh_lsp.hooks import Emit
 from dsh_lsp.workspace.rope import Place, Rope
 from dsh_lsp.workspace.text import Change, Span, is_saved
@@ -157,7 +159,7 @@ class DocumentChanged:
 
 
 class Documents:
-    r"""All open documents of a client.
+    r"""All open documents of a client; going through them gives one of each file, the one that is followed.
 
     `line_ends_apart`: it may keep the line ends of a file apart from its text and tell of `\n` alone, as Emacs does.
     `empty_is_line`: it tells of an empty buffer as `\n`, as Neovim does.
@@ -172,7 +174,8 @@ class Documents:
         self.changed: Emit[DocumentChanged] = Emit("document changed")
         self.opened: Emit[Document] = Emit("document opened")
         self.closed: Emit[Document] = Emit("document closed")
-        self._open: dict[str, Document] = {}
+        self._by_uri: dict[str, Document] = {}
+        self._of_file: dict[str, list[Document]] = {}  # by identity; the first is the one that is followed
         self._watched: Counter[str] = Counter()
 
     def is_saved(self, held: str, saved: str | None) -> bool:
@@ -192,19 +195,46 @@ class Documents:
 
     def get(self, uri: str) -> Document | None:
         """The open document that a URI in any spelling names."""
-        return self._open.get(identity(uri))
+        return self._by_uri.get(uri) or self._first(identity(uri))
+
+    def followed(self, uri: str) -> Document | None:
+        """The document that is followed and holds the text of this one; None if it holds another text."""
+        document = self.get(uri)
+        first = self._first(document.key) if document is not None else None
+        return first if document is not None and first is not None and first.rope == document.rope else None
 
     def at(self, path: Path) -> Document | None:
         """The open document of a real path."""
-        return self._open.get(str(path))
+        return self._first(str(path))
+
+    def _first(self, key: str) -> Document | None:
+        return next(iter(self._of_file.get(key, ())), None)
 
     def __iter__(self) -> Iterator[Document]:
-        return iter(list(self._open.values()))
+        return iter([documents[0] for documents in self._of_file.values()])
+
+    def check_certain(self, path: Path) -> None:
+        """Refuse to edit a file of which it cannot be told what the editor holds. Blocks.
+
+        Raises:
+            ToolError: `TWO_TEXTS`, `MOVED`.
+        """
+        here = list(self._of_file.get(str(path), ()))
+        if any(document.rope != here[0].rope for document in here):
+            message = f"the editor holds {path.name} under several names, with different texts; save or close one"
+            raise ToolError(message, code="TWO_TEXTS")
+        for document in list(self._by_uri.values()):
+            now = identity(document.uri)
+            if now != document.key and str(path) in (now, document.key):
+                message = (
+                    f"the editor opened {path.name} by a link that leads elsewhere by now; it must open it again"
+                )
+                raise ToolError(message, code="MOVED")
 
     async def wait_until_nobody_types(self) -> None:
         """Return when no document has changed for a while: what takes the focus then takes no keystroke."""
         while True:
-            last = max((document.changed_at for document in self), default=float("-inf"))
+            last = max((document.changed_at for document in self._by_uri.values()), default=float("-inf"))
             left = last + PAUSE_S - anyio.current_time()
             if left <= 0:
                 return
@@ -213,16 +243,25 @@ class Documents:
     def open(self, uri: str, version: int, text: str) -> None:
         """Take a didOpen; opening again replaces what was known."""
         document = Document(uri, version, Rope.of(text), self.encoding)
-        self._open[document.key] = document
-        self.opened(document)
+        before = self._by_uri.get(uri)
+        if before is not None and before.key != document.key:
+            self.close(uri)
+            before = None
+        self._by_uri[uri] = document
+        here = self._of_file.setdefault(document.key, [])
+        if before is not None:
+            here[here.index(before)] = document
+        else:
+            here.append(document)
+        if here[0] is document:
+            self.opened(document)
 
     def change(self, uri: str, version: int, changes: list[dict[str, Any]]) -> None:
         """Take a didChange; one for a document that was never opened is dropped."""
-        key = identity(uri)
-        document = self._open.get(key)
+        document = self.get(uri)
         if document is None:
             return
-        if key not in self._watched:
+        if document.key not in self._watched or self._first(document.key) is not document:
             document.apply(version, changes)
             return
         before, trace = document.rope, list[Change]()
@@ -230,7 +269,16 @@ class Documents:
         self.changed(DocumentChanged(document=document, before=before, after=document.rope, changes=tuple(trace)))
 
     def close(self, uri: str) -> None:
-        """Take a didClose."""
-        document = self._open.pop(identity(uri), None)
-        if document is not None:
+        """Take a didClose; another document of the file, if there is one, is followed from now on."""
+        document = self.get(uri)
+        if document is None:
+            return
+        was_followed = self._first(document.key) is document
+        del self._by_uri[document.uri]
+        self._of_file[document.key].remove(document)
+        if not self._of_file[document.key]:
+            del self._of_file[document.key]
+        if was_followed:
             self.closed(document)
+            if (other := self._first(document.key)) is not None:
+                self.opened(other)

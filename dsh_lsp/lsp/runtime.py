@@ -130,7 +130,7 @@ class Runtime:
 
     def code_actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
         """What can be decided and asked at a place of a document."""
-        document = self.documents.get(params.text_document.uri)
+        document = self.documents.followed(params.text_document.uri)
         if document is None:
             return []
         found: list[types.CodeAction] = []
@@ -148,7 +148,7 @@ class Runtime:
 
     def code_lenses(self, uri: str) -> list[types.CodeLens]:
         """The decisions that wait in a document."""
-        document = self.documents.get(uri)
+        document = self.documents.followed(uri)
         if document is None:
             return []
         return [

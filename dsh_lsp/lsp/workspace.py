@@ -141,7 +141,9 @@ class EditorWorkspace:
         def check(edit: FileChange) -> Prepared:
             if isinstance(edit, FileEdit) and edit.base and (document := self._untitled(edit.path)) is not None:
                 return Prepared(change=edit, path=Path(document.key))
-            return prepare(self.root, edit, approved, is_open=is_open, guarded=self._guarded)
+            prepared = prepare(self.root, edit, approved, is_open=is_open, guarded=self._guarded)
+            self._documents.check_certain(prepared.path)
+            return prepared
 
         prepared = await anyio.to_thread.run_sync(lambda: [check(edit) for edit in edits])
         return await self._reviews.propose(prepared, signal=signal, by_person=bool(approved))

@@ -10,10 +10,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from dsh_lsp.abort import Cause
+from dsh_lsp.abort import AbortSignal, Cause
 from dsh_lsp.errors import ToolError
 from dsh_lsp.events import Ended, TurnEnd, TurnStart
 from dsh_lsp.lsp.landed import MAX_MARKS
+from dsh_lsp.workspace.report import describe_outcomes
 from dsh_lsp.workspace.text import Span
 from tests.support.review_bench import SOON_S, Bench, play
 from tests.support.simulated_editor import Manners
@@ -143,3 +144,28 @@ def test_the_places_of_edits_of_long_ago_are_not_followed_and_then_the_lines_bes
             landed.plan(first)
 
     play(root, story, PLAIN)
+
+
+def test_a_file_with_two_texts_in_the_editor_is_not_edited_until_they_agree(tmp_path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    (tmp_path / "l.txt").symlink_to("a.txt")
+
+    async def story(bench: Bench) -> None:
+        await bench.open("a.txt")
+        await bench.open("l.txt")
+        waiting = bench.propose(await bench.edit("a.txt", "one\n2\n"))
+        await anyio.sleep(0.5)
+        await bench.type("l.txt", "one", "mine")
+        bench.reviews.accept("all", uri=None, edited={})
+        await anyio.sleep(SOON_S)
+        assert waiting.outcomes is not None
+        assert "with different texts" in describe_outcomes(waiting.outcomes)
+        with pytest.raises(ToolError, match="with different texts"):
+            await bench.workspace.propose([await bench.edit("a.txt", "one\n2\n")], signal=AbortSignal())
+        assert (bench.text("a.txt"), bench.text("l.txt")) == ("one\ntwo\n", "mine\ntwo\n")
+        bench.editor.close(bench.uri("l.txt"))
+        await anyio.sleep(0.5)
+        (outcome,) = await bench.land(await bench.edit("a.txt", "one\n2\n"))
+        assert outcome.outcome == "landed"
+
+    play(tmp_path, story)

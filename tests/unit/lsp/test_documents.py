@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsh_lsp.decisions import Position
+from dsh_lsp.errors import ToolError
 from dsh_lsp.lsp.documents import Document, Documents, identity, path_of, uri_of
 from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import split_lines
@@ -125,3 +126,65 @@ def test_only_watched_documents_tell_of_their_changes() -> None:
     dispose()
     documents.change("untitled:1", 4, [{"text": "d"}])
     assert seen == [("b", "c", "c")]
+
+
+# -- several names of one file -------------------------------------------------------------------------------
+
+
+def state(documents: Documents) -> list[tuple[str, int | None, str]]:
+    return [(document.uri, document.version, document.text) for document in documents]
+
+
+def test_a_document_stays_the_one_that_was_opened_when_a_link_on_its_way_leads_elsewhere(tmp_path: Path) -> None:
+    for folder in ("v1", "v2"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.py").write_text("x")
+    link = tmp_path / "cur"
+    link.symlink_to("v1")
+    uri = (link / "a.py").as_uri()
+    documents = Documents()
+    documents.open(uri, 1, "x")
+    link.unlink()
+    link.symlink_to("v2")
+    documents.change(uri, 2, [{"text": "typed"}])
+    assert state(documents) == [(uri, 2, "typed")]
+    for path in (tmp_path / "v1/a.py", tmp_path / "v2/a.py"):
+        with pytest.raises(ToolError, match="leads elsewhere by now"):
+            documents.check_certain(path)
+    documents.open(uri, 1, "opened again")
+    assert documents.at(tmp_path / "v1/a.py") is None
+    documents.check_certain(tmp_path / "v2/a.py")
+    documents.close(uri)
+    assert state(documents) == []
+
+
+def test_two_documents_of_one_file_keep_their_own_texts(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x")
+    (tmp_path / "l.py").symlink_to("a.py")
+    link, real = (tmp_path / "l.py").as_uri(), (tmp_path / "a.py").as_uri()
+    documents = Documents()
+    told: list[tuple[str, str]] = []
+    documents.changed.listen(lambda event: told.append(("changed", event.document.uri)))
+    documents.opened.listen(lambda document: told.append(("opened", document.uri)))
+    documents.closed.listen(lambda document: told.append(("closed", document.uri)))
+    documents.watch(str(tmp_path / "a.py"))
+    documents.open(link, 1, "x\n")
+    documents.open(real, 1, "x\n")
+    documents.check_certain(tmp_path / "a.py")
+    assert documents.followed(real) is documents.at(tmp_path / "a.py") is documents.get(link)
+    documents.change(link, 2, [{"text": "one\ntwo\n"}])
+    where = {"start": {"line": 1, "character": 0}, "end": {"line": 1, "character": 3}}
+    documents.change(link, 3, [{"range": where, "text": "TWO"}])
+    documents.change(real, 2, [{"text": "other\n"}])
+    assert [document.text for uri in (link, real) if (document := documents.get(uri))] == ["one\nTWO\n", "other\n"]
+    assert documents.followed(real) is None
+    with pytest.raises(ToolError, match="under several names, with different texts"):
+        documents.check_certain(tmp_path / "a.py")
+    documents.close(link)
+    assert state(documents) == [(real, 2, "other\n")]
+    documents.check_certain(tmp_path / "a.py")
+    documents.close(real)
+    assert state(documents) == []
+    assert told == [
+        ("opened", link), ("changed", link), ("changed", link), ("closed", link), ("opened", real), ("closed", real)
+    ]  # fmt: skip
