@@ -68,6 +68,7 @@ async def test_a_session_that_runs_is_replayed_in_order_and_nothing_comes_twice(
         await editor.until(lambda: len(editor.seen("todo/write")) > 3)
         before = len(editor.events)
         opened = await editor.command("dsh.session.open", {"session": session})
+        await editor.command("dsh.cancel")
         await editor.until(lambda: editor.seen("turn/end")[-1]["data"]["turn"] == 2)
         numbers = [value["seq"] for value in editor.events[before:] if "seq" in value]
         again = numbers[numbers.index(0) :]
