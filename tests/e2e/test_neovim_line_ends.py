@@ -85,3 +85,18 @@ def test_a_buffer_without_a_file_gets_its_text_and_is_written(desk: Desk) -> Non
     told = edit(desk, None, "write_file", content="a\nb\n")
     assert "differed" not in told
     assert saved(desk) == b"a\nb\n"
+
+
+def test_an_edit_among_mixed_line_ends_is_known_to_stand(desk: Desk) -> None:
+    before = b"a = 1\r\nb = 2\r\nc = 3\n"
+    told = edit(desk, before, "edit_file", old_text="b = 2", new_text="b = 3\nb2 = 4")
+    assert "conflict" not in told
+    assert desk.neovim.text().replace("\r", "") == "a = 1\nb = 3\nb2 = 4\nc = 3\n"
+
+
+def test_no_edit_is_sent_where_a_return_alone_ends_a_line(desk: Desk) -> None:
+    before = b"a = 1\rb = 2\rc = 3\r"
+    told = edit(desk, before, "edit_file", old_text="b = 2", new_text="b = 3\nb2 = 4")
+    assert "not take for the end of a line" in told
+    assert b"b = 2" in saved(desk)
+    assert b"b2" not in saved(desk)
