@@ -155,7 +155,9 @@ class Session:
         self.context.get(Keys).also_in(key_variables(settings.model))
         self.limits.value = settings.limits
         self.modes.trusted = settings.workspace_trusted
-        if not settings.workspace_trusted:
+        if settings.workspace_trusted:
+            self.plugins.trust()
+        else:
             self.plugins.distrust()
 
     async def on_disk(self) -> None:

@@ -147,6 +147,10 @@ class PluginHost:
                 slot.scope = None
                 self._failed(slot, "it lies in a workspace that is not trusted")
 
+    def trust(self) -> None:
+        """Let the plugins that lie in the workspace be loaded again, by the next `reload`."""
+        self._trusted = True
+
     async def reload(self, name: str | None = None) -> PluginReport:
         """Bring in plugins again, whatever their files' times: one by its name, or all."""
         chosen = [slot for slot in self._slots if name in (None, slot.name, slot.entry.use)]

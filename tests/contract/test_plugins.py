@@ -295,6 +295,8 @@ async def test_a_plugin_of_the_workspace_is_unloaded_when_trust_is_taken_back(tm
         assert report.loaded == ("fine",)
         assert "not trusted" in report.failed[0].reason
         assert "not trusted" in (await h.plugins.reload()).failed[0].reason
+        h.plugins.trust()
+        assert (await h.plugins.reload("mine")).loaded == ("mine",)
 
 
 async def test_no_plugin_of_a_workspace_that_is_not_trusted_runs(tmp_path: Path) -> None:
