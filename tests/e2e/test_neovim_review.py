@@ -396,7 +396,7 @@ def test_what_lands_unasked_is_marked_and_can_be_undone_until_the_next_turn(desk
     wait_for(lambda: neovim.text() == MENDED, "the other is undone")
     desk.wait_for_chat("calc.py:6  undone")
     wait_for(lambda: desk.marks("calc.py") == [], "nothing is marked")
-    assert desk.on_disk("calc.py") == MENDED
+    wait_for(lambda: desk.on_disk("calc.py") == MENDED, "it is saved when the editor would have told of a key")
 
 
 def test_the_edits_of_a_turn_are_undone_and_what_the_user_changed_is_left(desk: ClientDesk) -> None:
