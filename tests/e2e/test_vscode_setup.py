@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.vscode import WAIT_S, wait_for
+from tests.e2e.vscode import wait_for
 from tests.e2e.vscode_client import CALC, MENDED_ADD, OTHER, Desk, write_settings
 from tests.support.model_server import answer
 
@@ -111,18 +111,21 @@ def test_in_a_workspace_of_two_folders_a_session_is_about_that_of_the_open_file(
         assert (second / "there.py").read_text() == "z = 2\n"
 
 
-def test_in_a_window_without_a_folder_nothing_begins_and_the_words_stay(
+def test_without_a_folder_there_is_no_session_and_the_page_says_what_is_missing(
     client_workbench: Any, tmp_path: Path
 ) -> None:
     with Desk.set_up(client_workbench, tmp_path, FILES, chat=False) as desk:
         desk.window.go_to_no_folder()
-        desk.wait_until_connected()
+        wait_for(lambda: desk.status_label() == "DSH needs a folder", "the extension is active", 60)
         desk.window.press("Control+Alt+d")
-        desk.input.wait_for(timeout=WAIT_S * 1000)
-        desk.ask("Mend it.")
-        desk.chat.get_by_text("open a folder first").wait_for(timeout=WAIT_S * 1000)
-        assert desk.input.input_value() == "Mend it."
+        banner = desk.chat.locator("#banner")
+        banner.get_by_text("Open a folder").wait_for()
+        banner.get_by_role("button", name="Open Folder").wait_for()
+        desk.ask("Read what is there.")
+        desk.chat.get_by_role("alert").get_by_text("open a folder first").wait_for()
+        assert desk.input.input_value() == "Read what is there."
         assert desk.model.requests == []
+        assert not (tmp_path / "sessions").exists()
 
 
 # Looks

@@ -251,7 +251,11 @@ class Window:
         wait_for(self._answers, "the extension host answers", START_S)
 
     def go_to_workspace(self, file: Path) -> None:
-        """Open a multi-root workspace in the place of the folder."""
+        """Open a multi-root workspace in the place of the folder.
+
+        The editor in a browser sometimes reads none of the folders of a workspace that it opens for the first time,
+        and stays so until its page is loaded again.
+        """
         self._url = f"{self._url.partition('/?')[0]}/?workspace={file}"
         self._port_file = file.parent / "control-port"
         for _ in range(LOADS):

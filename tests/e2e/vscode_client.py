@@ -119,7 +119,9 @@ class Desk:
 
     def wait_until_connected(self) -> None:
         """Wait until the status item says that the server is there."""
-        wait_for(lambda: self.status_label() not in ("", "DSH is starting"), "the server has started", 60)
+        # The folders of a workspace may come some time after its window.
+        early = ("", "DSH is starting", "DSH needs a folder")
+        wait_for(lambda: self.status_label() not in early, "the server has started", 60)
 
     def status_label(self) -> str:
         """What a screen reader hears of the status item."""

@@ -2,7 +2,8 @@
  * Client: one connection to the server: starts it, speaks with it, notices its death and starts it again.
  *
  * Rules: the event stream comes by a token of this connection, handed to whoever listens before the server can send; a
- * server that dies is started again, but not for ever; a restart that the user did not ask for never falls into a turn.
+ * server that dies is started again, but not for ever; a restart that the user did not ask for never falls into a turn;
+ * without a folder no server runs, since it would take the folder that the editor itself runs in for the user's.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -26,10 +27,13 @@ const RESTARTS = 3;
 const RESTARTS_WITHIN_MS = 180_000;
 const RESTART_AFTER_MS = 800;
 
+export const NEEDS_FOLDER = 'open a folder first: the agent works on one';
+
 export type Connection =
   | { kind: 'starting' }
   | { kind: 'running' }
   | { kind: 'missing' }
+  | { kind: 'noFolder' }
   | { kind: 'stopped'; reason: string; restarts: boolean };
 
 /** What announces this client's own abilities in `initialize`. */
@@ -109,6 +113,11 @@ export class Client implements vscode.Disposable {
   async #start(): Promise<void> {
     clearTimeout(this.#timer);
     if (this.#client !== undefined) return;
+    const folder = vscode.workspace.workspaceFolders?.[0]?.uri.fsPath;
+    if (folder === undefined) {
+      this.#set({ kind: 'noFolder' });
+      return;
+    }
     this.#set({ kind: 'starting' });
     const launch = await this.#finder.find();
     if (launch === undefined) {
@@ -118,12 +127,7 @@ export class Client implements vscode.Disposable {
     this.#log.info(`the server is taken from ${launch.from}: ${launch.command} ${launch.args.join(' ')}`);
     const key = await this.#keys.env();
     const env = { ...process.env, ...key };
-    const folder = vscode.workspace.workspaceFolders?.[0]?.uri.fsPath;
-    const executable = {
-      command: launch.command,
-      args: launch.args,
-      options: { env, ...(folder ? { cwd: folder } : {}) },
-    };
+    const executable = { command: launch.command, args: launch.args, options: { env, cwd: folder } };
     const client = this.#build({ run: executable, debug: executable }, Object.keys(key).length > 0);
     this.#client = client;
     try {
@@ -229,9 +233,13 @@ export class Client implements vscode.Disposable {
   ): Promise<Commands[K][1]> {
     if (this.#client === undefined) await this.start();
     const client = this.#client;
-    if (client === undefined) throw new Error('no server runs: install one, or see the log');
+    if (client === undefined) throw new Error(this.#whyNot());
     const params = { command, arguments: [argument] };
     return (await client.sendRequest(ExecuteCommandRequest.type, params, token)) as Commands[K][1];
+  }
+
+  #whyNot(): string {
+    return this.connection.kind === 'noFolder' ? NEEDS_FOLDER : 'no server runs: install one, or see the log';
   }
 
   dispose(): Promise<void> {

@@ -67,6 +67,7 @@ export const COMMANDS: Record<string, Command> = {
   'dsh.ui.installServer': async ({ finder, client }) => {
     if (await finder.install()) await client.restart();
   },
+  'dsh.ui.openFolder': () => vscode.commands.executeCommand('vscode.openFolder'),
   'dsh.ui.restartServer': ({ client }) => client.restart(),
   'dsh.ui.showLog': ({ log }) => log.show(),
   'dsh.ui.addFile': ({ context, chat }, uri?: vscode.Uri) => {

@@ -58,6 +58,8 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     vscode.workspace.onDidChangeConfiguration((change) => {
       if (concernsServer(change)) void restartWhenIdle(connection, store);
     }),
+    // The folders of a workspace may come some time after its window.
+    vscode.workspace.onDidChangeWorkspaceFolders(() => void connection.start()),
     vscode.workspace.onDidGrantWorkspaceTrust(() => void restartWhenIdle(connection, store)),
     ...registerCommands({ client: connection, store, sessions, chat, context: chosen, reviews, keys, finder, log }),
   );

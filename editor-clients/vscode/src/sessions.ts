@@ -5,12 +5,11 @@
  */
 
 import * as vscode from 'vscode';
-import { type Client, errorCode, messageOf } from './client.ts';
+import { type Client, errorCode, messageOf, NEEDS_FOLDER } from './client.ts';
 import type { Summary } from './protocol.ts';
 import type { Store } from './store.ts';
 
 const KEPT = 'session';
-const FOLDERS_MS = 10_000;
 
 export class Sessions {
   readonly #client: Client;
@@ -148,29 +147,13 @@ function rowOf(summary: Summary, current: string | undefined): SessionRow {
 
 /** In a workspace of several folders: the folder of the active editor, else the one that the user chooses. */
 async function chosenRoot(): Promise<vscode.Uri> {
-  const folders = await knownFolders();
+  const folders = vscode.workspace.workspaceFolders ?? [];
   const [first] = folders;
-  if (first === undefined) throw new Error('open a folder first: the agent works in one');
+  if (first === undefined) throw new Error(NEEDS_FOLDER);
   if (folders.length === 1) return first.uri;
   const active = vscode.window.activeTextEditor?.document.uri;
   const around = active && vscode.workspace.getWorkspaceFolder(active);
   const folder =
     around ?? (await vscode.window.showWorkspaceFolderPick({ placeHolder: 'Which folder is the session about?' }));
   return (folder ?? first).uri;
-}
-
-/** The folders of the window; those of a workspace file can come later than the extension starts. */
-async function knownFolders(): Promise<readonly vscode.WorkspaceFolder[]> {
-  const now = vscode.workspace.workspaceFolders ?? [];
-  if (now.length > 0 || vscode.workspace.workspaceFile === undefined) return now;
-  await new Promise<void>((resolve) => {
-    const end = () => {
-      clearTimeout(limit);
-      listener.dispose();
-      resolve();
-    };
-    const limit = setTimeout(end, FOLDERS_MS);
-    const listener = vscode.workspace.onDidChangeWorkspaceFolders(end);
-  });
-  return vscode.workspace.workspaceFolders ?? [];
 }

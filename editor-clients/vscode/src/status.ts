@@ -70,6 +70,7 @@ export class StatusItem implements vscode.Disposable {
     if (connection.kind === 'starting') return { icon: 'loading~spin', text: 'DSH', label: 'DSH is starting' };
     if (connection.kind === 'missing')
       return { icon: 'warning', text: 'DSH', label: 'DSH has no server', warns: true };
+    if (connection.kind === 'noFolder') return { icon: 'folder', text: 'DSH', label: 'DSH needs a folder' };
     if (connection.kind === 'stopped') return { icon: 'error', text: 'DSH', label: connection.reason, warns: true };
     const { view, status } = this.#store;
     if (view.compacting || status?.state === 'compacting')

@@ -83,6 +83,10 @@ function drawBanner({ connection, trusted }: Frame): void {
     parts.push(icon('warning'), el('span', {}, 'No server was found.'));
     parts.push(button('Install', () => run('dsh.ui.installServer'), { class: 'primary' }));
   }
+  if (connection.kind === 'noFolder') {
+    parts.push(icon('folder'), el('span', {}, 'Open a folder: the agent works on one.'));
+    parts.push(button('Open Folder', () => run('dsh.ui.openFolder'), { class: 'primary' }));
+  }
   if (connection.kind === 'stopped') {
     parts.push(
       icon('error'),
