@@ -3,7 +3,8 @@
 `python -m tests.architecture.mirrors` writes all of it from the code.
 
 Rules: types, defaults, bounds and descriptions come from the models; what raises rights is marked on the page and has
-`scope: machine` in the manifest, so that no workspace can set it; what a client says by itself is no setting there.
+`scope: machine` in the manifest, so that no workspace can set it; a workspace that is not trusted can set nothing;
+what a client says by itself is no setting there.
 """
 
 from __future__ import annotations
@@ -149,6 +150,7 @@ def main() -> None:
     PAGE.write_text(page())
     manifest, lock = json.loads(MANIFEST.read_text()), json.loads(LOCK.read_text())
     manifest["contributes"]["configuration"][0]["properties"] = properties()
+    manifest["capabilities"]["untrustedWorkspaces"]["restrictedConfigurations"] = sorted(properties())
     manifest["version"] = lock["version"] = lock["packages"][""]["version"] = __version__
     for path, data in ((MANIFEST, manifest), (LOCK, lock)):
         path.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n")

@@ -45,6 +45,11 @@ def test_no_workspace_can_set_what_raises_rights() -> None:
         assert written[key]["scope"] == "machine", key
 
 
+def test_a_workspace_that_is_not_trusted_can_set_nothing() -> None:
+    restricted = json.loads(MANIFEST.read_text())["capabilities"]["untrustedWorkspaces"]["restrictedConfigurations"]
+    assert restricted == sorted(properties()), "write them again: python -m tests.architecture.mirrors"
+
+
 def test_the_client_names_the_servers_version_requests_and_commands() -> None:
     source = (CLIENT / "src" / "protocol.ts").read_text()
     assert f"VERSION = {protocol.VERSION};" in source

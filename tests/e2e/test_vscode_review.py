@@ -82,7 +82,7 @@ def test_what_the_user_writes_elsewhere_in_a_proposal_is_theirs_and_is_not_lost(
     place_cursor_in_proposal(desk, "calc.py", 5)
     desk.window.type("  # mine", pause_ms=20)
     desk.lens("Keep my edit").wait_for()
-    desk.page.get_by_role("button", name="Accept All").first.click()
+    desk.page.get_by_role("button", name="Accept File").first.click()
     both = MENDED_ADD.replace('"""Twice a."""', '"""Twice a."""  # mine')
     wait_for(lambda: desk.window.text("calc.py") == both, "both edits are in the file")
     assert "the edit was accepted and is in the document, line 2" in desk.tool_result(2)
@@ -136,6 +136,62 @@ def test_edits_of_several_files_are_reviewed_together_and_accepted_by_the_button
     assert desk.window.on_disk("calc.py") == MENDED_ADD
     assert desk.window.on_disk("other.py") == "x = 1\ny = 3\n"
     assert desk.window.on_disk("pkg/new.py") == "NEW = True\n"
+
+
+def test_in_the_view_of_several_files_a_file_is_decided_by_key_and_leaves_it(desk: Desk) -> None:
+    calls = [edit("calc.py", "a - b", "a + b"), edit("other.py", "y = 2", "y = 3")]
+    calls.append(("write_file", {"path": "pkg/new.py", "content": "NEW = True\n"}))
+    ask_for_review(desk, answer("Three.", calls=calls), DONE)
+    desk.page.locator(".multiDiffEditor").wait_for()
+    place_cursor_in_proposal(desk, "calc.py", 1)
+    desk.window.press("Control+Alt+y")
+    wait_for(lambda: desk.window.text("calc.py") == MENDED_ADD, "the edit under the cursor lands")
+    tab = desk.page.get_by_role("tab", name="DSH review (2 files)")
+    tab.wait_for()
+    wait_for(lambda: desk.page.get_by_role("tab", name="DSH review").count() == 1, "the view before is closed")
+    wait_for(lambda: desk.proposal_text("calc.py") is None, "the file that is decided is shown no more")
+    place_cursor_in_proposal(desk, "other.py", 1)
+    desk.window.press("Control+Alt+n")
+    desk.page.get_by_role("tab", name="DSH review: new.py").wait_for()
+    desk.page.get_by_role("button", name="Reject File").first.click()
+    results = [m["content"] for m in desk.sent_messages(2) if m["role"] == "tool"]
+    assert ["rejected" in result for result in results] == [False, True, True]
+    desk.wait_until_idle()
+    assert desk.page.get_by_role("tab", name="DSH review").count() == 0
+
+
+def test_a_proposal_and_its_corrections_wait_while_another_session_is_shown(desk: Desk) -> None:
+    ask_for_review(desk, MEND_ADD, DONE)
+    place_cursor_in_proposal(desk, "calc.py", 1)
+    desk.window.type("  # mine", pause_ms=20)
+    corrected = CALC.replace("a - b", "a + b  # mine")
+    wait_for(lambda: desk.proposal_text("calc.py") == corrected, "the proposal holds the correction")
+    desk.window.palette("DSH: New Session")
+    desk.chat.get_by_role("heading", name="Ask DSH").wait_for()
+    assert desk.proposal_text("calc.py") == corrected
+    desk.window.palette("DSH: Sessions")
+    desk.page.locator(".quick-input-list .monaco-list-row", has_text="Mend it.").click()
+    desk.wait_for_review()
+    assert desk.proposal_text("calc.py") == corrected
+    desk.window.press("Control+Alt+Shift+y")
+    assert "the user accepted other text" in desk.tool_result(2)
+    desk.wait_until_idle()
+    assert desk.window.text("calc.py") == corrected
+
+
+def test_what_was_written_into_a_proposal_outlives_the_window(desk: Desk) -> None:
+    ask_for_review(desk, MEND_ADD, DONE)
+    place_cursor_in_proposal(desk, "calc.py", 1)
+    desk.window.type("  # mine", pause_ms=20)
+    corrected = CALC.replace("a - b", "a + b  # mine")
+    wait_for(lambda: desk.proposal_text("calc.py") == corrected, "the proposal holds the correction")
+    desk.page.wait_for_timeout(1_500)  # the editor writes down what an extension keeps once in a while
+    desk.window.load()
+    desk.page.locator(".notification-list-item", has_text="the review of calc.py has ended").get_by_role(
+        "button", name="Open"
+    ).click()
+    code = "return vscode.workspace.textDocuments.filter((one) => one.isUntitled).map((one) => one.getText())"
+    wait_for(lambda: desk.window.vscode(code) == [corrected], "what was written is shown")
 
 
 def test_a_new_file_can_be_corrected_before_it_exists(desk: Desk) -> None:

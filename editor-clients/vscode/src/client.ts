@@ -19,6 +19,7 @@ import {
   type StaticFeature,
 } from 'vscode-languageclient/node';
 import { serverOptions } from './config.ts';
+import { messageOf, NEEDS_FOLDER } from './errors.ts';
 import type { KeyStore } from './key.ts';
 import { type CommandName, type Commands, STATUS, type Status, type StreamValue, VERSION } from './protocol.ts';
 import type { ServerFinder } from './server.ts';
@@ -26,8 +27,6 @@ import type { ServerFinder } from './server.ts';
 const RESTARTS = 3;
 const RESTARTS_WITHIN_MS = 180_000;
 const RESTART_AFTER_MS = 800;
-
-export const NEEDS_FOLDER = 'open a folder first: the agent works on one';
 
 export type Connection =
   | { kind: 'starting' }
@@ -54,11 +53,6 @@ const OFFERS: StaticFeature = {
   getState: () => ({ kind: 'static' }),
   clear: () => {},
 };
-
-/** An answer of the server that says what the user can mend; `code` is stable. */
-export function errorCode(error: unknown): string | undefined {
-  return (error as { data?: { code?: string } } | undefined)?.data?.code;
-}
 
 type Register = (client: LanguageClient) => vscode.Disposable[];
 type Lenses = (lenses: vscode.CodeLens[], uri: string) => vscode.CodeLens[];
@@ -245,8 +239,4 @@ export class Client implements vscode.Disposable {
   dispose(): Promise<void> {
     return this.stop();
   }
-}
-
-export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -7,13 +7,15 @@
 
 import * as vscode from 'vscode';
 import type { Chat } from './chat.ts';
-import { type Client, errorCode, messageOf } from './client.ts';
+import type { Client } from './client.ts';
 import { type Context, fileChip, selectionChip } from './context.ts';
+import { errorCode, messageOf } from './errors.ts';
 import type { KeyStore } from './key.ts';
 import { pickMode, pickModel, pickTurn } from './picks.ts';
 import type { Change } from './proposal.ts';
 import type { ContextItem } from './protocol.ts';
-import type { Reviews } from './review.ts';
+import type { Restarts } from './restarts.ts';
+import type { Of as FileOf, Reviews } from './review.ts';
 import type { ServerFinder } from './server.ts';
 import type { Sessions } from './sessions.ts';
 import type { Store } from './store.ts';
@@ -28,6 +30,7 @@ export type Parts = {
   reviews: Reviews;
   keys: KeyStore;
   finder: ServerFinder;
+  restarts: Restarts;
   log: vscode.LogOutputChannel;
 };
 
@@ -50,12 +53,16 @@ export const COMMANDS: Record<string, Command> = {
   'dsh.ui.forkSession': ({ sessions }, turn?: number) => sessions.fork(typeof turn === 'number' ? turn : undefined),
   'dsh.ui.exportSession': ({ sessions }) => sessions.export(),
   'dsh.ui.reviewEdits': ({ reviews }, uri?: string) => reviews.show(typeof uri === 'string' ? { uri } : {}),
-  'dsh.ui.acceptAll': ({ reviews }, uri?: string) => reviews.accept('all', typeof uri === 'string' ? uri : undefined),
-  'dsh.ui.rejectAll': ({ reviews }, uri?: string) => reviews.reject('all', typeof uri === 'string' ? { uri } : {}),
+  'dsh.ui.acceptAll': ({ reviews }) => reviews.accept('all'),
+  'dsh.ui.rejectAll': ({ reviews }) => reviews.reject('all'),
+  'dsh.ui.acceptFile': ({ reviews }, right?: unknown) =>
+    withFile(reviews, right, (file) => reviews.accept('all', file)),
+  'dsh.ui.rejectFile': ({ reviews }, right?: unknown) =>
+    withFile(reviews, right, (file) => reviews.reject('all', file)),
   'dsh.ui.acceptHunk': ({ reviews }, id?: string) => withHunk(reviews, id, (hunk) => reviews.accept([hunk])),
   'dsh.ui.rejectHunk': ({ reviews }, id?: string) => withHunk(reviews, id, (hunk) => reviews.reject([hunk])),
   'dsh.ui.rejectHunkWithComment': ({ reviews }, id?: string) =>
-    withHunk(reviews, id, (hunk) => reviews.rejectWithComment([hunk])),
+    withHunk(reviews, id, (hunk) => rejectWithComment(reviews, hunk)),
   'dsh.ui.landOwn': ({ reviews }, right: string, change: Change) => reviews.land(right, change),
   'dsh.ui.undoOwn': ({ reviews }, right: string, change: Change) => reviews.undo(right, change),
   'dsh.ui.rewindTurn': rewindTurn,
@@ -130,6 +137,20 @@ async function withHunk(reviews: Reviews, id: unknown, decide: (hunk: string) =>
   if (hunk !== undefined) await decide(hunk);
 }
 
+async function rejectWithComment(reviews: Reviews, hunk: string): Promise<void> {
+  const comment = await vscode.window.showInputBox({
+    title: 'DSH: Reject Edit',
+    prompt: 'What should the agent do instead?',
+    ignoreFocusOut: true,
+  });
+  if (comment !== undefined) await reviews.reject([hunk], undefined, comment.trim() || undefined);
+}
+
+async function withFile(reviews: Reviews, right: unknown, decide: (file: FileOf) => Promise<void>): Promise<void> {
+  const file = reviews.fileOf(right instanceof vscode.Uri ? right : undefined);
+  if (file !== undefined) await decide(file);
+}
+
 async function rewindTurn({ client, store }: Parts, given?: number): Promise<void> {
   const turn = typeof given === 'number' ? given : await pickTurn(store.view);
   if (turn === undefined) return;
@@ -140,48 +161,30 @@ async function rewindTurn({ client, store }: Parts, given?: number): Promise<voi
 }
 
 /** A key reaches the server by its environment, so it starts again: never in mid-turn. */
-async function setApiKey({ client, keys, store, chat }: Parts): Promise<void> {
+async function setApiKey({ restarts, keys, chat }: Parts): Promise<void> {
   if (!(await keys.ask())) return;
   await chat.refresh();
-  await restartWhenIdle(client, store);
+  await restarts.whenIdle();
 }
 
 /** A session keeps its model, so that the demo begins one of its own, unless its user was faster. */
-async function useDemo({ chat, client, sessions, store }: Parts): Promise<void> {
+async function useDemo({ chat, restarts, sessions, store }: Parts): Promise<void> {
   const { session } = store;
   await vscode.workspace.getConfiguration('dsh').update('model.provider', 'demo', vscode.ConfigurationTarget.Global);
-  await restartWhenIdle(client, store);
+  await restarts.whenIdle();
   if (store.session === session) await sessions.create();
   await chat.open();
 }
 
-const SETTLE_MS = 300;
-
-let restarting: Promise<void> | undefined;
-
-/**
- * Start the server again as soon as no turn runs, once for all that asks for it meanwhile.
- *
- * Not at once: the client library first tells the server that runs of a change of the configuration.
- */
-export function restartWhenIdle(client: Client, store: Store): Promise<void> {
-  restarting ??= settleAndRestart(client, store).finally(() => {
-    restarting = undefined;
-  });
-  return restarting;
-}
-
-async function settleAndRestart(client: Client, store: Store): Promise<void> {
-  await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
-  if (runningTurn(store.view) !== undefined) {
-    void vscode.window.showInformationMessage('DSH: takes effect when the running turn has ended.');
-    await new Promise<void>((resolve) => {
-      const listener = store.onDidChange(() => {
-        if (runningTurn(store.view) !== undefined) return;
-        listener.dispose();
-        resolve();
-      });
+/** Resolves when no turn runs; tells the user if they wait for it. */
+export async function turnHasEnded(store: Store): Promise<void> {
+  if (runningTurn(store.view) === undefined) return;
+  void vscode.window.showInformationMessage('DSH: takes effect when the running turn has ended.');
+  await new Promise<void>((resolve) => {
+    const listener = store.onDidChange(() => {
+      if (runningTurn(store.view) !== undefined) return;
+      listener.dispose();
+      resolve();
     });
-  }
-  await client.restart();
+  });
 }

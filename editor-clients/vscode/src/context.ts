@@ -21,14 +21,15 @@ export class Context implements vscode.Disposable {
   constructor() {
     this.suggested = suggestion(vscode.window.activeTextEditor);
     this.#listeners = vscode.Disposable.from(
-      vscode.window.onDidChangeActiveTextEditor((editor) => editor && this.#suggest(editor)),
+      vscode.window.onDidChangeActiveTextEditor((editor) => this.#suggest(editor)),
       vscode.window.onDidChangeTextEditorSelection(({ textEditor }) => this.#suggest(textEditor)),
     );
   }
 
-  #suggest(editor: vscode.TextEditor): void {
+  #suggest(editor: vscode.TextEditor | undefined): void {
     const chip = suggestion(editor);
-    if (chip?.label === this.suggested?.label && chip?.item.uri === this.suggested?.item.uri) return;
+    if (chip !== undefined && this.suggested !== undefined && sameChip(chip, this.suggested)) return;
+    if (chip === this.suggested) return;
     this.suggested = chip;
     this.#changed.fire();
   }

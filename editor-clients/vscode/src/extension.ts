@@ -4,14 +4,16 @@ import * as vscode from 'vscode';
 import { showAsks } from './asks.ts';
 import { Chat } from './chat.ts';
 import { Client } from './client.ts';
-import { registerCommands, restartWhenIdle } from './commands.ts';
+import { registerCommands, turnHasEnded } from './commands.ts';
 import { concernsServer } from './config.ts';
 import { Context } from './context.ts';
+import { Corrections } from './corrections.ts';
 import { KeyStore } from './key.ts';
 import { lendLanguage } from './language.ts';
 import { shownLenses } from './lenses.ts';
 import { tellOutcome } from './outcomes.ts';
 import { ProposalFiles } from './proposal_files.ts';
+import { Restarts } from './restarts.ts';
 import { Reviews } from './review.ts';
 import { closeTabs } from './review_tabs.ts';
 import { ServerFinder } from './server.ts';
@@ -42,7 +44,10 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   client = connection;
   const sessions = new Sessions({ client: connection, store, kept: context.workspaceState, log });
   const chat = new Chat({ root: context.extensionUri, client: connection, store, sessions, context: chosen, keys });
-  const reviews = new Reviews({ client: connection, store, files, log });
+  const corrections = new Corrections(context.workspaceState);
+  const isElsewhere = () => chat.focused;
+  const reviews = new Reviews({ client: connection, store, files, corrections, log, isElsewhere });
+  const restarts = new Restarts({ idle: () => turnHasEnded(store), restart: () => connection.restart() });
   connection.resume = () => sessions.resume();
   context.subscriptions.push(
     log,
@@ -56,14 +61,26 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     connection.onValue(tellOutcome),
     connection.onStatus((status) => store.takeStatus(status)),
     vscode.workspace.onDidChangeConfiguration((change) => {
-      if (concernsServer(change)) void restartWhenIdle(connection, store);
+      if (concernsServer(change)) void restarts.whenIdle();
     }),
     // The folders of a workspace may come some time after its window.
     vscode.workspace.onDidChangeWorkspaceFolders(() => void connection.start()),
-    vscode.workspace.onDidGrantWorkspaceTrust(() => void restartWhenIdle(connection, store)),
-    ...registerCommands({ client: connection, store, sessions, chat, context: chosen, reviews, keys, finder, log }),
+    vscode.workspace.onDidGrantWorkspaceTrust(() => void restarts.whenIdle()),
+    ...registerCommands({
+      client: connection,
+      store,
+      sessions,
+      chat,
+      context: chosen,
+      reviews,
+      keys,
+      finder,
+      restarts,
+      log,
+    }),
   );
   await closeTabs(() => true); // proposals that the editor restored: their server is gone
+  void corrections.recover();
   void connection.start();
 }
 

@@ -2,9 +2,10 @@
 
 import * as path from 'node:path';
 import * as vscode from 'vscode';
+import type { Text } from './corrections.ts';
 import { type Change, type Hunk, linesOf, Proposal } from './proposal.ts';
 import { EMPTY } from './proposal_files.ts';
-import type { ReviewFile, ReviewHunk } from './protocol.ts';
+import type { Outcome, ReviewFile, ReviewHunk } from './protocol.ts';
 import { TITLE } from './review_tabs.ts';
 
 /** One file under review; `whole` hunks are made of whole lines, the others reach the end of a file without newline. */
@@ -14,12 +15,22 @@ export class FileUnderReview {
   readonly right: vscode.Uri;
   readonly uri: string;
   readonly what: string;
+  /** Whose proposals these are: they wait, whichever session is shown. */
+  readonly session: string | undefined;
   /** The text that we are bringing into the proposal's document. */
   writes: string | undefined;
   readonly #whole = new Map<string, boolean>();
 
-  constructor(parts: { uri: string; what: string; left: vscode.Uri; right: vscode.Uri; text: string }) {
+  constructor(parts: {
+    uri: string;
+    what: string;
+    session: string | undefined;
+    left: vscode.Uri;
+    right: vscode.Uri;
+    text: string;
+  }) {
     this.uri = parts.uri;
+    this.session = parts.session;
     this.what = parts.what;
     this.left = parts.left;
     this.right = parts.right;
@@ -38,6 +49,22 @@ export class FileUnderReview {
     const lines = this.proposal.correction(id);
     if (lines === undefined) return undefined;
     return this.#whole.get(id) ? lines.map((line) => line + eol).join('') : lines.join(eol);
+  }
+
+  /** Whether the user has written anything into it. */
+  get isWritten(): boolean {
+    return this.own.length > 0 || this.proposal.ids.some((id) => this.proposal.correction(id) !== undefined);
+  }
+
+  /** What it reads now. */
+  get text(): Text {
+    return { uri: this.uri, text: this.proposal.right.join('\n') };
+  }
+
+  /** Whether a decision takes away what the user has written into a hunk, against their word; no outcome: it is gone. */
+  losesWords(id: string, outcome: Outcome | undefined, decidedHere: boolean): boolean {
+    if (this.proposal.correction(id) === undefined || outcome === 'landed') return false;
+    return !(decidedHere && (outcome === undefined || outcome === 'rejected'));
   }
 
   get own(): Change[] {

@@ -1,7 +1,8 @@
 /**
  * Proposal files: the documents of proposals, writable and in memory.
  *
- * Rules: nothing of them reaches the disk; saving one only keeps it; `dsh-empty:` is the left side of a new file.
+ * Rules: nothing of them reaches the disk; what is typed is kept at once, so that saving one changes nothing and a tab
+ * that is closed without saving loses nothing; `dsh-empty:` is the left side of a new file.
  */
 
 import * as vscode from 'vscode';
@@ -27,6 +28,12 @@ export class ProposalFiles implements vscode.FileSystemProvider {
 
   put(uri: vscode.Uri, text: string): void {
     this.writeFile(uri, new TextEncoder().encode(text));
+  }
+
+  /** Keep what a document reads that is not saved; as no change, since for the editor the newer text is its own. */
+  keep(uri: vscode.Uri, text: string): void {
+    const entry = this.#entries.get(uri.toString());
+    if (entry !== undefined) entry.data = new TextEncoder().encode(text);
   }
 
   stat(uri: vscode.Uri): vscode.FileStat {

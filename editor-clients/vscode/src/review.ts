@@ -3,27 +3,50 @@
  *
  * Rules: decisions are commands of the server, and the server applies; a view is opened by the user, or when the chat
  * has the focus, so that nobody's typing is interrupted; what the user writes into a proposal is never dropped: within
- * a hunk it corrects that hunk, elsewhere it is an edit of theirs, offered as such.
+ * a hunk it corrects that hunk, elsewhere it is an edit of theirs, offered as such. Proposals belong to a session and
+ * wait while another one is shown; what a user wrote into one that ends otherwise than by their own word is given back.
  */
 
 import * as vscode from 'vscode';
-import { type Client, messageOf } from './client.ts';
+import type { Client } from './client.ts';
+import type { Corrections, Text } from './corrections.ts';
+import { messageOf } from './errors.ts';
 import { FileUnderReview, isCurrent, isDone, titleOf, whatOf } from './file_under_review.ts';
 import { type Change, linesOf } from './proposal.ts';
 import { EMPTY, PROPOSAL, type ProposalFiles } from './proposal_files.ts';
 import type { ReviewFile, ReviewHunk } from './protocol.ts';
-import { closeTabs, proposalTabs, TITLE } from './review_tabs.ts';
+import { lensesOf } from './review_lenses.ts';
+import { closeTabs, savedTabs, severalAreShown, TITLE } from './review_tabs.ts';
 import type { Store } from './store.ts';
+import { replacement, smallestEdit } from './text_edits.ts';
+import type { HunkItem } from './view.ts';
 
 const TRIES = 10;
 const TRY_AGAIN_MS = 50;
+const KEEP_MS = 200; // after the last key
 const SOON_MS = 150; // calls of one step propose at almost the same time
 
+type Parts = {
+  client: Pick<Client, 'run'>;
+  store: Pick<Store, 'session' | 'view' | 'onDidChange'>;
+  files: ProposalFiles;
+  corrections: Corrections;
+  log: vscode.LogOutputChannel;
+  /** Whether the user types elsewhere than in an editor. */
+  isElsewhere: () => boolean;
+};
+
+/** A file that a decision is about; with no `uri` all files of a session. */
+export type Of = { uri?: string; session: string | undefined };
+type Target = { session?: string; uri?: string };
+
 export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
-  readonly #client: Client;
-  readonly #store: Store;
+  readonly #client: Parts['client'];
+  readonly #store: Parts['store'];
   readonly #files: ProposalFiles;
+  readonly #corrections: Corrections;
   readonly #log: vscode.LogOutputChannel;
+  readonly #isElsewhere: () => boolean;
   readonly #open = new Map<string, FileUnderReview>();
   readonly #lenses = new vscode.EventEmitter<void>();
   readonly onDidChangeCodeLenses = this.#lenses.event;
@@ -31,15 +54,26 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   #writing: Promise<void> = Promise.resolve();
   #loading: Promise<void> = Promise.resolve();
   #soon: NodeJS.Timeout | undefined;
+  #keeping: NodeJS.Timeout | undefined;
+  /** What the tab of several files shows. */
+  #together: vscode.Uri[] = [];
+  /** The hunks that the user has decided here. */
+  readonly #decided = new Set<string>();
 
-  constructor(parts: { client: Client; store: Store; files: ProposalFiles; log: vscode.LogOutputChannel }) {
+  constructor(parts: Parts) {
     this.#client = parts.client;
     this.#store = parts.store;
     this.#files = parts.files;
+    this.#corrections = parts.corrections;
     this.#log = parts.log;
+    this.#isElsewhere = parts.isElsewhere;
     this.#disposables = [
       vscode.languages.registerCodeLensProvider({ scheme: PROPOSAL }, this),
       vscode.workspace.onDidChangeTextDocument((event) => this.#followed(event)),
+      vscode.window.onDidChangeActiveTextEditor((editor) => {
+        // In a tab of several files the editor itself does not say whose they are.
+        void vscode.commands.executeCommand('setContext', 'dsh.inProposal', editor?.document.uri.scheme === PROPOSAL);
+      }),
       this.#store.onDidChange(({ kind }) => kind !== 'status' && this.#follow()),
     ];
   }
@@ -55,24 +89,32 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   async show(options: { uri?: string; preserveFocus?: boolean } = {}): Promise<void> {
     this.#loading = this.#loading.catch(() => {}).then(() => this.#load()); // one after the other
     await this.#loading;
-    const files = [...this.#open.values()].filter((file) => options.uri === undefined || file.uri === options.uri);
-    const [first] = files;
-    if (first === undefined) return void vscode.window.showInformationMessage('DSH: no edits wait for a review.');
-    const shown = { preview: false, preserveFocus: options.preserveFocus ?? false };
+    const files = this.#filesOf(this.#store.session).filter(({ uri }) => (options.uri ?? uri) === uri);
+    if (files.length === 0) return void vscode.window.showInformationMessage('DSH: no edits wait for a review.');
     if (files.length > 1 && options.preserveFocus) return; // the editor would take the focus for several files
-    if (files.length === 1) {
-      await vscode.commands.executeCommand('vscode.diff', first.left, first.right, titleOf(first), shown);
-    } else {
-      const triples = files.map((file) => [
-        file.left,
-        file.left.scheme === EMPTY ? undefined : file.left,
-        file.right,
-      ]);
-      const before = proposalTabs(() => true);
-      await vscode.commands.executeCommand('vscode.changes', `${TITLE}: ${files.length} files`, triples);
-      if (before.length > 0) await vscode.window.tabGroups.close(before, true);
-    }
+    await this.#present(files, options.preserveFocus ?? false, files.length > 1);
     this.#lenses.fire();
+  }
+
+  #filesOf(session: string | undefined): FileUnderReview[] {
+    return [...this.#open.values()].filter((file) => file.session === session);
+  }
+
+  /** Open the view of these files, in the place of the tabs that show some of them, or of the tab of several files. */
+  async #present(files: FileUnderReview[], preserveFocus: boolean, instead: boolean): Promise<void> {
+    const [first, ...more] = files;
+    if (first === undefined) return;
+    const shown = new Set([...files.map(({ right }) => right), ...this.#together].map(String));
+    const before = instead ? await savedTabs((uri) => more.length > 0 && shown.has(String(uri)), []) : [];
+    if (more.length === 0) {
+      const how = { preview: false, preserveFocus };
+      await vscode.commands.executeCommand('vscode.diff', first.left, first.right, titleOf(first), how);
+    } else {
+      const triples = files.map(({ left, right }) => [left, left.scheme === EMPTY ? undefined : left, right]);
+      await vscode.commands.executeCommand('vscode.changes', TITLE, triples);
+    }
+    if (instead) this.#together = more.length > 0 ? files.map(({ right }) => right) : [];
+    if (before.length > 0) await vscode.window.tabGroups.close(before, true);
   }
 
   /** Show what waits without taking the focus, once for all that comes together. */
@@ -86,31 +128,28 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   /** Bring what the server says is pending into the proposals that are shown. */
   async #load(): Promise<void> {
     for (let tries = 0; tries < TRIES; tries++) {
-      const { files } = await this.#client.run('dsh.review.list', this.#ofSession());
-      if (await this.#take(files)) return;
+      const { session } = this.#store;
+      const { files } = await this.#client.run('dsh.review.list', ofSession(session));
+      if (await this.#take(files, session)) return;
       await new Promise((resolve) => setTimeout(resolve, TRY_AGAIN_MS)); // the user types: its places are not ours yet
     }
     this.#log.warn('some of the edits that wait do not fit the files as they are here');
   }
 
-  #ofSession(): { session?: string } {
-    return this.#store.session === undefined ? {} : { session: this.#store.session };
-  }
-
-  async #take(files: ReviewFile[]): Promise<boolean> {
-    const known = new Set([...this.#open.values()].flatMap((file) => file.proposal.ids));
+  async #take(files: ReviewFile[], session: string | undefined): Promise<boolean> {
+    const known = new Set(this.#filesOf(session).flatMap((file) => file.proposal.ids));
     let fits = true;
     for (const file of files) {
       for (const hunk of file.hunks.filter(({ id }) => !known.has(id))) {
-        fits = (await this.#add(file, hunk)) && fits;
+        fits = (await this.#add(file, hunk, session)) && fits;
       }
     }
     return fits;
   }
 
-  async #add(file: ReviewFile, hunk: ReviewHunk): Promise<boolean> {
-    for (let layer = 0; layer < TRIES; layer++) {
-      const under = await this.#fileAt(file, layer);
+  async #add(file: ReviewFile, hunk: ReviewHunk, session: string | undefined): Promise<boolean> {
+    for (let layer = 1; layer <= TRIES; layer++) {
+      const under = await this.#fileAt(file, `${session ?? ''}.${layer}`, session);
       if (under.add(hunk)) {
         await this.#write(under);
         return true;
@@ -124,16 +163,22 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   }
 
   /** Proposals for one file share a document; one that overlaps what is there gets a layer of its own. */
-  async #fileAt(file: ReviewFile, layer: number): Promise<FileUnderReview> {
+  async #fileAt(file: ReviewFile, query: string, session: string | undefined): Promise<FileUnderReview> {
     const { uri, kind } = file;
     const target = vscode.Uri.parse(uri);
-    const query = layer === 0 ? '' : String(layer + 1);
     const right = target.with({ scheme: PROPOSAL, authority: '', query });
     const known = this.#open.get(right.toString());
     if (known !== undefined) return known;
     const left = kind === 'create' ? target.with({ scheme: EMPTY, authority: '', query }) : target;
     const document = await vscode.workspace.openTextDocument(left);
-    const under = new FileUnderReview({ uri, what: whatOf(file), left, right, text: document.getText() });
+    const under = new FileUnderReview({
+      uri,
+      what: whatOf(file),
+      session,
+      left,
+      right,
+      text: document.getText(),
+    });
     this.#open.set(right.toString(), under);
     return under;
   }
@@ -149,6 +194,8 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
         const lines = linesOf(document.getText());
         if (document.getText() === under.writes) under.proposal.written(lines);
         else under.proposal.followRight(lines, changes);
+        this.#files.keep(under.right, document.getText());
+        this.#keepSoon();
       } else if (under.left.toString() === uri) {
         under.proposal.followLeft(linesOf(document.getText()), changes);
         void this.#write(under);
@@ -157,25 +204,38 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
     }
   }
 
-  /** Take the server's decisions in. */
+  /** Take the server's decisions in; those about a session that is not shown come when it is. */
   #follow(): void {
-    if (this.#open.size === 0) return;
+    const files = this.#filesOf(this.#store.session);
+    if (files.length === 0) return;
     const hunks = this.#store.view.turns
       .flatMap((turn) => turn.items)
-      .flatMap((item) => (item.kind === 'review' ? item.files : []));
-    const waiting = new Set(
-      hunks
-        .flatMap((file) => file.hunks)
-        .filter(({ outcome }) => outcome === undefined)
-        .map(({ id }) => id),
-    );
-    for (const under of this.#open.values()) {
-      const decided = under.proposal.ids.filter((id) => !waiting.has(id));
+      .flatMap((item) => (item.kind === 'review' ? item.files : []))
+      .flatMap((file) => file.hunks);
+    this.#settle(files, new Map(hunks.map((hunk) => [hunk.id, hunk])));
+  }
+
+  #settle(files: FileUnderReview[], hunks: Map<string, Pick<HunkItem, 'outcome'> | undefined>): void {
+    const isDecided = (id: string) => !hunks.has(id) || hunks.get(id)?.outcome !== undefined;
+    const lost: Text[] = [];
+    for (const under of files) {
+      const decided = under.proposal.ids.filter(isDecided);
+      if (decided.some((id) => under.losesWords(id, hunks.get(id)?.outcome, this.#decided.has(id))))
+        lost.push(under.text);
       for (const id of decided) under.proposal.decide(id);
-      if (decided.length > 0 && !isDone(under)) void this.#write(under);
+      if (decided.length > 0) void this.#write(under);
     }
+    if (lost.length > 0) void this.#corrections.giveBack(lost);
     this.#lenses.fire();
+    this.#keepSoon();
     void this.#closeDecided();
+  }
+
+  #keepSoon(): void {
+    clearTimeout(this.#keeping);
+    this.#keeping = setTimeout(() => {
+      this.#corrections.keep([...this.#open.values()].filter(({ isWritten }) => isWritten).map(({ text }) => text));
+    }, KEEP_MS);
   }
 
   /** Bring a proposal's document to what it should read, with the smallest edit, so that the cursor stays. */
@@ -195,16 +255,9 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
       under.proposal.written(linesOf(wanted));
       return;
     }
-    const text = document.getText();
-    if (text === wanted) return;
-    let head = 0;
-    while (head < text.length && head < wanted.length && text[head] === wanted[head]) head++;
-    let tail = 0;
-    const room = Math.min(text.length, wanted.length) - head;
-    while (tail < room && text[text.length - 1 - tail] === wanted[wanted.length - 1 - tail]) tail++;
-    const range = new vscode.Range(document.positionAt(head), document.positionAt(text.length - tail));
+    if (document.getText() === wanted) return;
     const edit = new vscode.WorkspaceEdit();
-    edit.replace(under.right, range, wanted.slice(head, wanted.length - tail));
+    edit.replace(under.right, ...smallestEdit(document, wanted));
     under.writes = wanted;
     const applied = await vscode.workspace.applyEdit(edit);
     under.writes = undefined; // if its user types the same later, that is an edit of theirs
@@ -223,17 +276,20 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
     const done = [...this.#open].filter(([, under]) => isDone(under));
     if (done.length === 0) return;
     for (const [key] of done) this.#open.delete(key);
-    const keys = new Set(done.map(([key]) => key));
-    await closeTabs((uri) => keys.has(uri.toString()) || this.#open.size === 0);
+    const isOpen = (uri: vscode.Uri) => this.#open.has(uri.toString());
+    await closeTabs((uri) => !isOpen(uri), this.#together);
+    const left = this.#together.flatMap((uri) => this.#open.get(uri.toString()) ?? []);
+    if (left.length === this.#together.length || left.length === 0) return;
+    if (!severalAreShown() || this.#isElsewhere()) return; // it would take the focus; what is decided reads as the file does
+    await this.#present(left, false, true);
   }
 
   // -- deciding -----------------------------------------------------------------------------------------------------
 
   /** Accept hunks, with the corrections that the user has written into their proposals. */
-  async accept(hunks: string[] | 'all', uri?: string): Promise<void> {
+  async accept(hunks: string[] | 'all', of?: Of): Promise<void> {
     const edited: Record<string, string> = {};
-    for (const under of this.#open.values()) {
-      if (uri !== undefined && under.uri !== uri) continue;
+    for (const under of this.#meant(hunks, of)) {
       const document = await vscode.workspace.openTextDocument(under.left);
       const eol = document.eol === vscode.EndOfLine.CRLF ? '\r\n' : '\n';
       for (const id of under.proposal.ids) {
@@ -242,22 +298,53 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
       }
       if (hunks === 'all') for (const change of under.own.reverse()) await this.land(under.right.toString(), change);
     }
-    const target = uri === undefined ? {} : { uri };
-    await this.#client.run('dsh.review.accept', { ...this.#ofSession(), hunks, edited, ...target });
+    await this.#decide(hunks, of, (target) => this.#client.run('dsh.review.accept', { ...target, hunks, edited }));
   }
 
-  async reject(hunks: string[] | 'all', options: { uri?: string; comment?: string } = {}): Promise<void> {
-    await this.#client.run('dsh.review.reject', { ...this.#ofSession(), hunks, ...options });
+  async reject(hunks: string[] | 'all', of?: Of, comment?: string): Promise<void> {
+    const words = comment === undefined ? {} : { comment };
+    await this.#decide(hunks, of, (target) => this.#client.run('dsh.review.reject', { ...target, hunks, ...words }));
   }
 
-  /** Reject with words for the agent. */
-  async rejectWithComment(hunks: string[]): Promise<void> {
-    const comment = await vscode.window.showInputBox({
-      title: 'DSH: Reject Edit',
-      prompt: 'What should the agent do instead?',
-      ignoreFocusOut: true,
-    });
-    if (comment !== undefined) await this.reject(hunks, comment.trim() === '' ? {} : { comment: comment.trim() });
+  /** The file whose proposal a view shows. */
+  fileOf(right: vscode.Uri | undefined): Of | undefined {
+    const under = this.#open.get((right ?? vscode.window.activeTextEditor?.document.uri)?.toString() ?? '');
+    return under && { uri: under.uri, session: under.session };
+  }
+
+  /** Those that a decision is about: a file's, else those of the session that has the hunks, else of that which is shown. */
+  #meant(hunks: string[] | 'all', of?: Of): FileUnderReview[] {
+    const owner =
+      hunks === 'all'
+        ? undefined
+        : [...this.#open.values()].find(({ proposal }) => proposal.ids.includes(hunks[0] ?? ''));
+    const files = this.#filesOf((of ?? owner ?? this.#store).session);
+    return files.filter(({ uri }) => of?.uri === undefined || of.uri === uri);
+  }
+
+  async #decide(
+    hunks: string[] | 'all',
+    of: Of | undefined,
+    run: (target: Target) => Promise<unknown>,
+  ): Promise<void> {
+    const meant = this.#meant(hunks, of);
+    const session = of?.session ?? meant[0]?.session ?? this.#store.session;
+    const ids = hunks === 'all' ? meant.flatMap(({ proposal }) => proposal.ids) : hunks;
+    for (const id of ids) this.#decided.add(id);
+    try {
+      await run({ ...ofSession(session), ...(of?.uri === undefined ? {} : { uri: of.uri }) });
+    } catch (error) {
+      for (const id of ids) this.#decided.delete(id);
+      throw error;
+    }
+    if (session !== this.#store.session) await this.#settleUnseen(session);
+  }
+
+  /** Nothing tells of a session that is not shown, so that it is asked. */
+  async #settleUnseen(session: string | undefined): Promise<void> {
+    const { files } = await this.#client.run('dsh.review.list', ofSession(session));
+    const waiting = new Map(files.flatMap((file) => file.hunks).map(({ id }) => [id, undefined]));
+    this.#settle(this.#filesOf(session), waiting);
   }
 
   /** The hunk at the cursor of the active proposal, or the next one below. */
@@ -294,27 +381,8 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   // -- lenses -------------------------------------------------------------------------------------------------------
 
   provideCodeLenses(document: vscode.TextDocument): vscode.CodeLens[] {
-    const right = document.uri.toString();
-    const changes = this.#open.get(right)?.proposal.changes() ?? [];
-    const hunks = changes.filter(({ id }) => id !== undefined);
-    return changes.flatMap((change) => {
-      const line = Math.min(change.right[0], document.lineCount - 1);
-      const range = new vscode.Range(line, 0, line, 0);
-      const lens = (title: string, command: string, ...args: unknown[]) =>
-        new vscode.CodeLens(range, { title, command, arguments: args });
-      if (change.id === undefined) {
-        return [
-          lens('$(check)\u00a0Keep my edit', 'dsh.ui.landOwn', right, change),
-          lens('$(discard)\u00a0Undo my edit', 'dsh.ui.undoOwn', right, change),
-        ];
-      }
-      const place = hunks.length > 1 ? ` ${hunks.indexOf(change) + 1} of ${hunks.length}` : '';
-      return [
-        lens(`$(check)\u00a0Accept${place}`, 'dsh.ui.acceptHunk', change.id),
-        lens('$(close)\u00a0Reject', 'dsh.ui.rejectHunk', change.id),
-        lens('$(comment)\u00a0Reject with a comment', 'dsh.ui.rejectHunkWithComment', change.id),
-      ];
-    });
+    const under = this.#open.get(document.uri.toString());
+    return under === undefined ? [] : lensesOf(under, document);
   }
 
   dispose(): void {
@@ -322,16 +390,6 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   }
 }
 
-/** The range and text that replace whole lines of a document, its last line among them. */
-function replacement(
-  document: vscode.TextDocument,
-  start: number,
-  end: number,
-  lines: string[],
-): [vscode.Range, string] {
-  const eol = document.eol === vscode.EndOfLine.CRLF ? '\r\n' : '\n';
-  if (end < document.lineCount) return [new vscode.Range(start, 0, end, 0), lines.map((line) => line + eol).join('')];
-  const last = document.lineAt(document.lineCount - 1).range.end;
-  if (start === 0) return [new vscode.Range(new vscode.Position(0, 0), last), lines.join(eol)];
-  return [new vscode.Range(document.lineAt(start - 1).range.end, last), lines.map((line) => eol + line).join('')];
+function ofSession(session: string | undefined): { session?: string } {
+  return session === undefined ? {} : { session };
 }

@@ -6,26 +6,40 @@ import { PROPOSAL } from './proposal_files.ts';
 /** What the titles of all reviews begin with; the stable API does not say what a tab with several files shows. */
 export const TITLE = 'DSH review';
 
-/** Close the tabs of proposals; one that the user has corrected is kept first, so that nothing asks. */
-export async function closeTabs(which: (uri: vscode.Uri) => boolean): Promise<void> {
-  for (const document of vscode.workspace.textDocuments) {
-    // Whether it is dirty is known here only some time after an edit; saving one that is not does nothing.
-    if (document.uri.scheme === PROPOSAL && which(document.uri)) await document.save();
-  }
-  const found = proposalTabs(which);
+type Which = (uri: vscode.Uri) => boolean;
+
+/** Close the tabs of proposals. */
+export async function closeTabs(which: Which, together: readonly vscode.Uri[] = []): Promise<void> {
+  const found = await savedTabs(which, together);
   if (found.length > 0) await vscode.window.tabGroups.close(found, true);
 }
 
-/** The tabs that show proposals; one with several files only if all of them are meant. */
-export function proposalTabs(which: (uri: vscode.Uri) => boolean): vscode.Tab[] {
+/** The tabs of proposals, whose documents are saved before they are closed, so that nothing asks. */
+export async function savedTabs(which: Which, together: readonly vscode.Uri[]): Promise<vscode.Tab[]> {
+  for (const document of vscode.workspace.textDocuments) {
+    // Whether it is dirty is known here only some time after an edit; saving one that is not does nothing.
+    if (document.uri.scheme === PROPOSAL) await document.save();
+  }
+  return proposalTabs(which, together);
+}
+
+/** The tabs that show proposals; the one with several files, which shows those of `together`, only if all are meant. */
+function proposalTabs(which: Which, together: readonly vscode.Uri[]): vscode.Tab[] {
   const tabs = vscode.window.tabGroups.all.flatMap((group) => group.tabs);
   return tabs.filter((tab) => {
     const input = tab.input;
     if (input instanceof vscode.TabInputTextDiff) return input.modified.scheme === PROPOSAL && which(input.modified);
     if (input instanceof vscode.TabInputText) return input.uri.scheme === PROPOSAL && which(input.uri);
-    return (
-      tab.label.startsWith(`${TITLE}: `) &&
-      vscode.workspace.textDocuments.every(({ uri }) => uri.scheme !== PROPOSAL || which(uri))
-    );
+    return isOfSeveral(tab) && together.every(which);
   });
+}
+
+/** Whether the user is looking at the tab that shows several files. */
+export function severalAreShown(): boolean {
+  return vscode.window.tabGroups.activeTabGroup.tabs.some((tab) => tab.isActive && isOfSeveral(tab));
+}
+
+function isOfSeveral({ input, label }: vscode.Tab): boolean {
+  const isKnown = input instanceof vscode.TabInputTextDiff || input instanceof vscode.TabInputText;
+  return !isKnown && label.startsWith(TITLE);
 }

@@ -5,7 +5,8 @@
  */
 
 import * as vscode from 'vscode';
-import { type Client, errorCode, messageOf, NEEDS_FOLDER } from './client.ts';
+import type { Client } from './client.ts';
+import { errorCode, messageOf, NEEDS_FOLDER } from './errors.ts';
 import type { Summary } from './protocol.ts';
 import type { Store } from './store.ts';
 

@@ -1,0 +1,12 @@
+/** Errors: what users read of what went wrong. */
+
+export const NEEDS_FOLDER = 'open a folder first: the agent works on one';
+
+/** An answer of the server that says what the user can mend; `code` is stable. */
+export function errorCode(error: unknown): string | undefined {
+  return (error as { data?: { code?: string } } | undefined)?.data?.code;
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,334 @@
+/**
+ * Fake VS Code: the part of the editor that the modules under test speak with, in memory.
+ *
+ * Rules: documents, tabs, settings and secrets behave as in the editor; what a test reads is what a user would see.
+ */
+
+type Listener<T> = (value: T) => void;
+
+export class Disposable {
+  readonly #run: () => void;
+  constructor(run: () => void) {
+    this.#run = run;
+  }
+  static from(...all: { dispose(): void }[]): Disposable {
+    return new Disposable(() => all.forEach((one) => void one.dispose()));
+  }
+  dispose(): void {
+    this.#run();
+  }
+}
+
+export class EventEmitter<T> {
+  readonly #listeners = new Set<Listener<T>>();
+  event = (listener: Listener<T>): Disposable => {
+    this.#listeners.add(listener);
+    return new Disposable(() => this.#listeners.delete(listener));
+  };
+  fire(value: T): void {
+    for (const listener of this.#listeners) listener(value);
+  }
+  dispose(): void {
+    this.#listeners.clear();
+  }
+}
+
+type UriParts = { scheme: string; authority: string; path: string; query: string };
+
+export class Uri {
+  readonly scheme: string;
+  readonly authority: string;
+  readonly path: string;
+  readonly query: string;
+  constructor({ scheme, authority, path, query }: UriParts) {
+    this.scheme = scheme;
+    this.authority = authority;
+    this.path = path;
+    this.query = query;
+  }
+  static parse(text: string): Uri {
+    const [, scheme = '', authority = '', path = '', query = ''] =
+      /^([\w+.-]+):(?:\/\/([^/]*))?([^?]*)(?:\?(.*))?$/.exec(text) ?? [];
+    return new Uri({ scheme, authority, path, query });
+  }
+  static file(path: string): Uri {
+    return new Uri({ scheme: 'file', authority: '', path, query: '' });
+  }
+  static joinPath(base: Uri, ...more: string[]): Uri {
+    return base.with({ path: [base.path, ...more].join('/') });
+  }
+  get fsPath(): string {
+    return this.path;
+  }
+  with(changes: Partial<UriParts>): Uri {
+    const { scheme, authority, path, query } = this;
+    return new Uri({ scheme, authority, path, query, ...changes });
+  }
+  toString(): string {
+    return `${this.scheme}://${this.authority}${this.path}${this.query ? `?${this.query}` : ''}`;
+  }
+}
+
+export class Position {
+  readonly line: number;
+  readonly character: number;
+  constructor(line: number, character: number) {
+    this.line = line;
+    this.character = character;
+  }
+}
+
+export class Range {
+  readonly start: Position;
+  readonly end: Position;
+  constructor(...at: [Position, Position] | [number, number, number, number]) {
+    this.start = at.length === 2 ? at[0] : new Position(at[0], at[1]);
+    this.end = at.length === 2 ? at[1] : new Position(at[2], at[3]);
+  }
+  get isEmpty(): boolean {
+    return this.start.line === this.end.line && this.start.character === this.end.character;
+  }
+}
+export class Selection extends Range {
+  get active(): Position {
+    return this.end;
+  }
+}
+
+export class WorkspaceEdit {
+  readonly edits: { uri: Uri; range: Range; text: string }[] = [];
+  replace(uri: Uri, range: Range, text: string): void {
+    this.edits.push({ uri, range, text });
+  }
+}
+
+export class CodeLens {
+  readonly range: Range;
+  readonly command: { title: string; command: string; arguments?: unknown[] };
+  constructor(range: Range, command: CodeLens['command']) {
+    this.range = range;
+    this.command = command;
+  }
+}
+
+export class FileSystemError extends Error {
+  static FileNotFound(uri: Uri): FileSystemError {
+    return new FileSystemError(`not found: ${uri}`);
+  }
+}
+export const EndOfLine = { LF: 1, CRLF: 2 };
+export const FileType = { File: 1 };
+export const FileChangeType = { Changed: 1, Created: 2 };
+export const QuickPickItemKind = { Separator: -1, Default: 0 };
+export const ConfigurationTarget = { Global: 1, Workspace: 2 };
+
+// -- documents ------------------------------------------------------------------------------------------------------
+
+export class FakeDocument {
+  readonly uri: Uri;
+  isDirty = false;
+  isClosed = false;
+  #text: string;
+  constructor(uri: Uri, text: string) {
+    this.uri = uri;
+    this.#text = text;
+  }
+  get eol(): number {
+    return this.#text.includes('\r\n') ? EndOfLine.CRLF : EndOfLine.LF;
+  }
+  get lineCount(): number {
+    return this.#text.split('\n').length;
+  }
+  getText(): string {
+    return this.#text;
+  }
+  lineAt(line: number): { range: Range } {
+    const length = (this.#text.split('\n')[line] ?? '').length;
+    return { range: new Range(line, 0, line, length) };
+  }
+  positionAt(offset: number): Position {
+    const before = this.#text.slice(0, offset).split('\n');
+    return new Position(before.length - 1, (before.at(-1) ?? '').length);
+  }
+  #offsetAt({ line, character }: Position): number {
+    const lines = this.#text.split('\n').slice(0, line);
+    return lines.reduce((sum, one) => sum + one.length + 1, 0) + character;
+  }
+  /** Replace a range, as a user who types does. */
+  replace(range: Range, text: string): void {
+    const before = this.#text;
+    this.#text = before.slice(0, this.#offsetAt(range.start)) + text + before.slice(this.#offsetAt(range.end));
+    this.isDirty = true;
+    events.changed.fire({ document: this, contentChanges: [{ range, text }] });
+  }
+  async save(): Promise<boolean> {
+    if (!this.isDirty) return true;
+    providers.get(this.uri.scheme)?.writeFile(this.uri, new TextEncoder().encode(this.#text));
+    this.isDirty = false;
+    return true;
+  }
+}
+
+type Provider = { readFile(uri: Uri): Uint8Array; writeFile(uri: Uri, data: Uint8Array): void };
+
+const providers = new Map<string, Provider>();
+const events = {
+  changed: new EventEmitter<{ document: FakeDocument; contentChanges: { range: Range; text: string }[] }>(),
+  editor: new EventEmitter<FakeEditor | undefined>(),
+  selection: new EventEmitter<{ textEditor: FakeEditor }>(),
+};
+const none = () => new Disposable(() => {});
+
+function opened(document: FakeDocument): FakeDocument {
+  workspace.textDocuments.push(document);
+  return document;
+}
+
+export type FakeEditor = { document: FakeDocument; selection: Selection };
+
+export const workspace = {
+  textDocuments: [] as FakeDocument[],
+  workspaceFolders: undefined as { uri: Uri; name: string }[] | undefined,
+  isTrusted: true,
+  onDidChangeTextDocument: events.changed.event,
+  async openTextDocument(of: Uri | { content: string }): Promise<FakeDocument> {
+    if (!(of instanceof Uri)) return opened(new FakeDocument(Uri.parse('untitled:Untitled-1'), of.content));
+    const uri = of;
+    const open = workspace.textDocuments.find((one) => one.uri.toString() === uri.toString());
+    if (open !== undefined) return open;
+    const provider = providers.get(uri.scheme);
+    const text = provider ? new TextDecoder().decode(provider.readFile(uri)) : (user.files.get(uri.path) ?? '');
+    return opened(new FakeDocument(uri, text));
+  },
+  async applyEdit({ edits }: WorkspaceEdit): Promise<boolean> {
+    for (const { uri, range, text } of edits) (await workspace.openTextDocument(uri)).replace(range, text);
+    return true;
+  },
+  registerFileSystemProvider(scheme: string, provider: Provider): Disposable {
+    providers.set(scheme, provider);
+    return none();
+  },
+  registerTextDocumentContentProvider: none,
+  asRelativePath: (uri: Uri) => uri.path.replace(/^\/project\//, ''),
+  getConfiguration: (section?: string) => ({
+    get: (key: string) => user.settings.get(section ? `${section}.${key}` : key),
+    inspect: (key: string) => ({ globalValue: user.settings.get(section ? `${section}.${key}` : key) }),
+    update: async (key: string, value: unknown) => {
+      user.settings.set(`${section}.${key}`, value);
+    },
+  }),
+};
+
+// -- tabs -----------------------------------------------------------------------------------------------------------
+
+export class TabInputText {
+  readonly uri: Uri;
+  constructor(uri: Uri) {
+    this.uri = uri;
+  }
+}
+export class TabInputTextDiff {
+  readonly original: Uri;
+  readonly modified: Uri;
+  constructor(original: Uri, modified: Uri) {
+    this.original = original;
+    this.modified = modified;
+  }
+}
+type Tab = { label: string; input: unknown; isActive: boolean; shows: Uri[] };
+const group = { tabs: [] as Tab[] };
+
+async function show(label: string, input: unknown, shows: Uri[]): Promise<void> {
+  for (const uri of shows) await workspace.openTextDocument(uri);
+  for (const tab of group.tabs) tab.isActive = false;
+  group.tabs.push({ label, input, isActive: true, shows });
+}
+
+export const window = {
+  activeTextEditor: undefined as FakeEditor | undefined,
+  onDidChangeActiveTextEditor: events.editor.event,
+  onDidChangeTextEditorSelection: events.selection.event,
+  tabGroups: {
+    all: [group],
+    activeTabGroup: group,
+    async close(tabs: Tab[]): Promise<boolean> {
+      group.tabs = group.tabs.filter((tab) => !tabs.includes(tab));
+      const shown = new Set(group.tabs.flatMap((tab) => tab.shows.map(String)));
+      workspace.textDocuments = workspace.textDocuments.filter(
+        ({ uri }) => uri.scheme === 'file' || shown.has(String(uri)),
+      );
+      return true;
+    },
+  },
+  async showInformationMessage(text: string, ...buttons: string[]): Promise<string | undefined> {
+    user.told.push(text);
+    return buttons.find((button) => user.clicks.has(button));
+  },
+  async showTextDocument(document: FakeDocument): Promise<void> {
+    await show(document.uri.path, new TabInputText(document.uri), [document.uri]);
+  },
+};
+
+type Diff = [left: Uri, right: Uri, title: string];
+
+export const commands = {
+  async executeCommand(name: string, ...args: unknown[]): Promise<void> {
+    if (name === 'setContext') user.context.set(args[0] as string, args[1]);
+    if (name === 'vscode.diff') {
+      const [left, right, title] = args as Diff;
+      await show(title, new TabInputTextDiff(left, right), [left, right]);
+    }
+    if (name === 'vscode.changes') {
+      const [title, triples] = args as [string, [Uri, Uri | undefined, Uri][]];
+      await show(
+        `${title} (${triples.length} files)`,
+        undefined,
+        triples.flatMap(([, left, right]) => (left ? [left, right] : [right])),
+      );
+    }
+  },
+};
+export const languages = { registerCodeLensProvider: none };
+
+// -- the user -------------------------------------------------------------------------------------------------------
+
+/** What there is before the editor starts, what its user does, and what they see. */
+export const user = {
+  files: new Map<string, string>(),
+  settings: new Map<string, unknown>(),
+  context: new Map<string, unknown>(),
+  clicks: new Set<string>(),
+  told: [] as string[],
+
+  /** Begin with an empty editor. */
+  begin(files: Record<string, string> = {}): void {
+    user.files = new Map(Object.entries(files));
+    for (const some of [user.settings, user.context, user.clicks, providers]) some.clear();
+    user.told = [];
+    workspace.textDocuments = [];
+    group.tabs = [];
+    window.activeTextEditor = undefined;
+    workspace.workspaceFolders = [{ uri: Uri.file('/project'), name: 'project' }];
+  },
+  /** Put the cursor somewhere, or select something; without a document no editor is left. */
+  select(document: FakeDocument | undefined, selection = new Selection(0, 0, 0, 0)): void {
+    const moved = document !== undefined && window.activeTextEditor?.document === document;
+    window.activeTextEditor = document && { document, selection };
+    if (moved && window.activeTextEditor) events.selection.fire({ textEditor: window.activeTextEditor });
+    else events.editor.fire(window.activeTextEditor);
+  },
+  /** The files that each tab shows, with what their documents read. */
+  tabs(): { label: string; files: string[] }[] {
+    return group.tabs.map(({ label, shows }) => ({
+      label,
+      files: shows.filter((uri) => uri.scheme !== 'file').map((uri) => uri.path),
+    }));
+  },
+  /** The document that a tab shows for a file in a review. */
+  proposal(path: string, query = ''): FakeDocument | undefined {
+    return workspace.textDocuments.find(
+      ({ uri }) =>
+        uri.scheme === 'dsh-proposal' && uri.path === path && (query === '' || uri.query.startsWith(query)),
+    );
+  },
+};

@@ -1,0 +1,243 @@
+/** Reviews: what a user sees of proposals of one and of several files, of the session that is shown and of another. */
+
+import assert from 'node:assert/strict';
+import { beforeEach, test } from 'node:test';
+import { setTimeout as after } from 'node:timers/promises';
+import { Corrections } from '../src/corrections.ts';
+import { ProposalFiles } from '../src/proposal_files.ts';
+import type { Outcome, ReviewFile } from '../src/protocol.ts';
+import { Reviews } from '../src/review.ts';
+import type { Change } from '../src/store.ts';
+import { EMPTY, type SessionView } from '../src/view.ts';
+import { EventEmitter, Range, user, window, workspace } from './fake_vscode.ts';
+
+const FILES = { '/project/a.py': 'one\ntwo\nthree\n', '/project/b.py': 'x\ny\n' };
+const SHOWN = 250; // ms after which what is kept is kept
+
+type Edit = { id: string; path: string; line: number; old: string; new: string; outcome?: Outcome };
+
+const A: Edit = { id: 'a', path: '/project/a.py', line: 1, old: 'two\n', new: 'TWO\n' };
+const B: Edit = { id: 'b', path: '/project/b.py', line: 0, old: 'x\n', new: 'X\n' };
+
+class FakeStore {
+  session: string | undefined;
+  view: SessionView = EMPTY;
+  readonly #changed = new EventEmitter<Change>();
+  readonly onDidChange = this.#changed.event as never;
+
+  show(session: string, view: SessionView): void {
+    this.session = session;
+    this.view = view;
+    this.#changed.fire({ kind: 'view' });
+  }
+}
+
+/** A server with sessions that have edits which wait; it applies what is accepted. */
+class FakeServer {
+  readonly sessions = new Map<string, Edit[]>();
+  readonly ran: { command: string; argument: Record<string, unknown> }[] = [];
+  readonly store = new FakeStore();
+
+  async run(command: string, argument: Record<string, unknown>): Promise<unknown> {
+    const session = String(argument.session);
+    const edits = this.sessions.get(session) ?? [];
+    if (command === 'dsh.review.list') return { files: edits.filter((one) => !one.outcome).map(reviewFile) };
+    this.ran.push({ command, argument });
+    const outcome = command === 'dsh.review.accept' ? 'landed' : 'rejected';
+    const { hunks, uri } = argument as { hunks: string[] | 'all'; uri?: string };
+    for (const edit of edits) {
+      const meant = hunks === 'all' ? uri === undefined || uri === uriOf(edit) : hunks.includes(edit.id);
+      if (meant) edit.outcome ??= outcome;
+    }
+    if (session === this.store.session) this.show(session);
+    return { left: 0 };
+  }
+
+  show(session: string): void {
+    const files = (this.sessions.get(session) ?? []).map((edit) => ({
+      uri: uriOf(edit),
+      kind: 'edit' as const,
+      hunks: [
+        {
+          id: edit.id,
+          line: edit.line + 1,
+          oldText: edit.old,
+          newText: edit.new,
+          landed: edit.outcome === 'landed',
+          ...(edit.outcome ? { outcome: edit.outcome } : {}),
+        },
+      ],
+    }));
+    const review = { kind: 'review' as const, proposal: 'p', files };
+    this.store.show(session, { ...EMPTY, turns: [{ turn: 1, step: 1, items: [review] }] });
+  }
+}
+
+class FakeMemento {
+  readonly #values = new Map<string, unknown>();
+  get<T>(key: string): T | undefined {
+    return this.#values.get(key) as T | undefined;
+  }
+  async update(key: string, value: unknown): Promise<void> {
+    this.#values.set(key, value);
+  }
+  keys(): readonly string[] {
+    return [...this.#values.keys()];
+  }
+}
+
+function uriOf({ path }: Edit): string {
+  return `file://${path}`;
+}
+
+function reviewFile(edit: Edit): ReviewFile {
+  const range = { start: { line: edit.line, character: 0 }, end: { line: edit.line + 1, character: 0 } };
+  const hunk = { id: edit.id, range, oldText: edit.old, newText: edit.new };
+  return { uri: uriOf(edit), kind: 'edit', hunks: [hunk] } as unknown as ReviewFile;
+}
+
+let server: FakeServer;
+let reviews: Reviews;
+let memento: FakeMemento;
+let elsewhere: boolean;
+
+function start(): void {
+  const [files] = ProposalFiles.register();
+  reviews = new Reviews({
+    client: server as never,
+    store: server.store,
+    files,
+    corrections: new Corrections(memento),
+    log: { warn: (text: string) => assert.fail(text) } as never,
+    isElsewhere: () => elsewhere,
+  });
+}
+
+beforeEach(() => {
+  user.begin(FILES);
+  server = new FakeServer();
+  memento = new FakeMemento();
+  elsewhere = false;
+  server.sessions.set('first', [{ ...A }, { ...B }]);
+  server.show('first');
+  start();
+});
+
+/** What a user types into the proposal for a file. */
+function correct(path: string, line: number, text: string): void {
+  const document = user.proposal(path);
+  assert.ok(document, `a proposal for ${path} is shown`);
+  const { end } = document.lineAt(line).range;
+  document.replace(new Range(end, end), text);
+}
+
+const settled = () => after(20);
+
+test('a file that is decided leaves the view of several, and nothing shows it as proposed any more', async () => {
+  server.sessions.get('first')?.push({ ...A, id: 'c', path: '/project/c.py', line: 0 });
+  user.files.set('/project/c.py', 'two\n');
+  server.show('first');
+  await reviews.show();
+  assert.deepEqual(user.tabs(), [
+    { label: 'DSH review (3 files)', files: ['/project/a.py', '/project/b.py', '/project/c.py'] },
+  ]);
+  await reviews.reject(['a']);
+  await settled();
+  assert.deepEqual(user.tabs(), [{ label: 'DSH review (2 files)', files: ['/project/b.py', '/project/c.py'] }]);
+  await reviews.reject(['b']);
+  await settled();
+  assert.deepEqual(user.tabs(), [{ label: 'DSH review: c.py', files: ['/project/c.py'] }]);
+  await reviews.reject(['c']);
+  await settled();
+  assert.deepEqual(user.tabs(), []);
+});
+
+test('while the user types elsewhere no view takes the focus, but a decided file reads as it is', async () => {
+  await reviews.show();
+  elsewhere = true;
+  await reviews.reject(['a']);
+  await settled();
+  assert.deepEqual(user.tabs(), [{ label: 'DSH review (2 files)', files: ['/project/a.py', '/project/b.py'] }]);
+  assert.equal(user.proposal('/project/a.py')?.getText(), FILES['/project/a.py']);
+});
+
+test('proposals and what is written into them wait while another session is shown', async () => {
+  server.sessions.set('second', [{ ...A, id: 'z', new: 'other\n' }]);
+  await reviews.show({ uri: uriOf(A) });
+  correct('/project/a.py', 1, ' corrected');
+  server.show('second');
+  await settled();
+  assert.equal(user.proposal('/project/a.py')?.getText(), 'one\nTWO corrected\nthree\n');
+  await reviews.show();
+  assert.equal(user.proposal('/project/a.py', 'second')?.getText(), 'one\nother\nthree\n');
+  server.show('first');
+  await reviews.accept(['a']);
+  assert.deepEqual(server.ran.at(-1)?.argument, { session: 'first', hunks: ['a'], edited: { a: 'TWO corrected\n' } });
+});
+
+test('a decision in the view of a session that is not shown is about that session', async () => {
+  server.sessions.set('second', []);
+  await reviews.show({ uri: uriOf(A) });
+  server.show('second');
+  await reviews.reject(['a']);
+  assert.equal(server.ran.at(-1)?.argument.session, 'first');
+  await settled();
+  assert.deepEqual(user.tabs(), []);
+});
+
+test('accepting a file leaves the other files alone', async () => {
+  await reviews.show();
+  await reviews.accept('all', reviews.fileOf(user.proposal('/project/b.py')?.uri as never));
+  assert.deepEqual(server.ran.at(-1)?.argument, { session: 'first', uri: uriOf(B), hunks: 'all', edited: {} });
+  assert.deepEqual(
+    server.sessions.get('first')?.map(({ outcome }) => outcome),
+    [undefined, 'landed'],
+  );
+});
+
+test('what was written into a proposal that is cancelled is given back', async () => {
+  user.clicks.add('Open');
+  await reviews.show({ uri: uriOf(A) });
+  correct('/project/a.py', 1, ' corrected');
+  for (const edit of server.sessions.get('first') ?? []) edit.outcome = 'cancelled';
+  server.show('first');
+  await settled();
+  assert.match(user.told[0] ?? '', /review of a\.py has ended/);
+  const given = workspace.textDocuments.find(({ uri }) => uri.scheme === 'untitled');
+  assert.equal(given?.getText(), 'one\nTWO corrected\nthree\n');
+});
+
+test('a proposal without a word of the user ends silently, and so does one that they reject', async () => {
+  await reviews.show();
+  correct('/project/a.py', 1, ' corrected');
+  await reviews.reject(['a']);
+  for (const edit of server.sessions.get('first') ?? []) edit.outcome ??= 'cancelled';
+  server.show('first');
+  await settled();
+  assert.deepEqual(user.told, []);
+});
+
+test('what was written into a proposal outlives the window', async () => {
+  await reviews.show({ uri: uriOf(A) });
+  correct('/project/a.py', 1, ' corrected');
+  await after(SHOWN);
+  user.begin(FILES);
+  user.clicks.add('Open');
+  await new Corrections(memento).recover();
+  assert.match(user.told[0] ?? '', /a\.py/);
+  assert.equal(workspace.textDocuments.at(-1)?.getText(), 'one\nTWO corrected\nthree\n');
+  user.told.length = 0;
+  await new Corrections(memento).recover();
+  assert.deepEqual(user.told, []);
+});
+
+test('a view that is closed without saving keeps what was written, and it is accepted with it', async () => {
+  await reviews.show({ uri: uriOf(A) });
+  correct('/project/a.py', 1, ' corrected');
+  await window.tabGroups.close(window.tabGroups.all.flatMap(({ tabs }) => tabs));
+  assert.equal(user.proposal('/project/a.py'), undefined);
+  await reviews.show({ uri: uriOf(A) });
+  assert.equal(user.proposal('/project/a.py')?.getText(), 'one\nTWO corrected\nthree\n');
+  await reviews.accept(['a']);
+  assert.deepEqual(server.ran.at(-1)?.argument.edited, { a: 'TWO corrected\n' });
+});
