@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.e2e.vscode import wait_for
@@ -132,6 +134,42 @@ def test_while_a_turn_runs_enter_steers_alt_enter_queues_and_escape_stops(desk: 
     desk.window.press("Escape")
     desk.wait_for_text("Stopped")
     wait_for(lambda: desk.model.requests[0].torn, "the model's answer is dropped")
+
+
+def test_an_edit_of_a_waiting_message_keeps_its_lines_and_stays_open_while_others_come(desk: Desk) -> None:
+    reply, gate = held_after("A long answer that goes on and on.", 5)
+    desk.model.script(reply, DONE, DONE)
+    desk.ask("Begin.")
+    wait_for(lambda: gate.reached, "the answer streams")
+    desk.input.click()
+    desk.window.type("One", pause_ms=5)
+    desk.window.press("Shift+Enter")
+    desk.window.type("two", pause_ms=5)
+    desk.window.press("Alt+Enter")
+    desk.chat.locator(".queue li").get_by_role("button", name="Edit: One two").click()
+    edited = desk.chat.get_by_label("Waiting message", exact=True)
+    assert edited.input_value() == "One\ntwo"
+    desk.window.type(" three", pause_ms=5)
+    desk.window.command("dsh.inject", {"text": "Another."})
+    desk.chat.locator(".queue li").filter(has_text="Another.").wait_for()
+    desk.window.type(" four", pause_ms=5)
+    assert edited.input_value() == "One\ntwo three four"
+    desk.window.press("Enter")
+    words = desk.chat.locator(".queue li", has_text="One").locator(".words")
+    wait_for(lambda: words.text_content() == "One\ntwo three four", "the message reads so")
+    desk.input.click()
+    desk.window.press("Escape")
+    desk.wait_for_text("Stopped")
+
+
+def test_after_a_decision_by_keyboard_the_focus_is_at_what_was_decided(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "outside.txt").write_text("far away\n")
+    desk.model.script(answer("", calls=[("read_file", {"path": str(tmp_path / "outside.txt")})]), DONE)
+    desk.ask("Read it.")
+    group = desk.chat.get_by_role("group", name="May read_file run?")
+    group.get_by_role("button", name="Allow", exact=True).press("Enter")
+    desk.chat.locator(".approval.decided summary:focus").wait_for()
+    desk.wait_until_idle()
 
 
 def test_a_steered_message_is_in_the_next_request_of_the_turn(desk: Desk) -> None:

@@ -13,6 +13,7 @@ import type { Client } from './client.ts';
 import type { Context } from './context.ts';
 import { errorCode, messageOf } from './errors.ts';
 import type { KeyStore } from './key.ts';
+import { targetOf } from './links.ts';
 import type { ContextItem } from './protocol.ts';
 import type { Sessions } from './sessions.ts';
 import type { Change, Store } from './store.ts';
@@ -20,13 +21,16 @@ import { waitingFor } from './view.ts';
 
 export const VIEW = 'dsh.chat';
 
+/** What a page that is not in sight is told when it is there again. */
+const KEPT = new Set<ToPage['kind']>(['draft', 'focus', 'sent']);
+
 type Parts = {
   root: vscode.Uri;
-  client: Client;
+  client: Pick<Client, 'run' | 'connection' | 'onDidChangeConnection'>;
   store: Store;
-  sessions: Sessions;
+  sessions: Pick<Sessions, 'current' | 'root'>;
   context: Context;
-  keys: KeyStore;
+  keys: Pick<KeyStore, 'has'>;
 };
 
 export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
@@ -132,7 +136,7 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
 
   #post(message: ToPage): void {
     if (this.#ready) void this.#view?.webview.postMessage(message);
-    else if (message.kind === 'draft' || message.kind === 'focus') this.#pending.push(message); // the rest comes with the view
+    else if (KEPT.has(message.kind)) this.#pending.push(message); // the rest comes with the view
   }
 
   #showBadge(): void {
@@ -192,9 +196,9 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
       case 'removeWaiting':
         return void (await client.run('dsh.inbox.remove', { ...ofSession, message: message.message }));
       case 'open':
-        return openFile(message.path, message.line);
+        return openFile(this.#root, message.path, message.line);
       case 'link':
-        return openLink(message.href);
+        return this.#openLink(message.href);
       case 'copy':
         return vscode.env.clipboard.writeText(message.text);
       case 'findFiles':
@@ -204,6 +208,18 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
       case 'removeChip':
         return context.remove(message.index);
     }
+  }
+
+  get #root(): vscode.Uri | undefined {
+    const { root } = this.#parts.sessions;
+    return root === undefined ? vscode.workspace.workspaceFolders?.[0]?.uri : vscode.Uri.file(root);
+  }
+
+  /** A link that a model wrote: the web goes through the editor's own question, a path is opened as a file. */
+  async #openLink(href: string): Promise<void> {
+    const target = targetOf(href);
+    if (target.kind === 'web') await vscode.env.openExternal(vscode.Uri.parse(target.href, true));
+    else if (target.kind === 'file') await openFile(this.#root, target.file, target.line, target.endLine);
   }
 
   /** The documents whose unsaved text a call would not see. */
@@ -247,10 +263,10 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
         chips.map(({ item }) => item),
       );
       context.clear(chips);
-      this.#post({ kind: 'sent' });
+      this.#post({ kind: 'sent', text });
     } catch (error) {
       const code = errorCode(error);
-      this.#post({ kind: 'sent', error: { text: messageOf(error), ...(code === undefined ? {} : { code }) } });
+      this.#post({ kind: 'sent', text, error: { text: messageOf(error), ...(code === undefined ? {} : { code }) } });
     }
   }
 
@@ -266,26 +282,17 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
   }
 }
 
-async function openFile(file: string, line?: number): Promise<void> {
-  const folder = vscode.workspace.workspaceFolders?.[0]?.uri;
-  const uri = /^[a-z][\w+.-]*:\//i.test(file)
+/** Open a file; a path is one of the session's folder, which may be any of the window's. */
+async function openFile(root: vscode.Uri | undefined, file: string, line?: number, endLine = line): Promise<void> {
+  const uri = /^[a-z][\w+.-]+:\/\//i.test(file)
     ? vscode.Uri.parse(file)
-    : path.isAbsolute(file) || folder === undefined
+    : path.isAbsolute(file) || root === undefined
       ? vscode.Uri.file(file)
-      : vscode.Uri.joinPath(folder, file);
-  const at = new vscode.Position(Math.max(0, (line ?? 1) - 1), 0);
-  await vscode.window.showTextDocument(uri, line === undefined ? {} : { selection: new vscode.Range(at, at) });
-}
-
-/** A link that a model wrote: the web goes through the editor's own question, a path is opened as a file. */
-async function openLink(href: string): Promise<void> {
-  if (/^(https?|mailto):/i.test(href)) {
-    await vscode.env.openExternal(vscode.Uri.parse(href, true));
-    return;
-  }
-  if (/^[a-z][\w+.-]*:/i.test(href)) return; // any other scheme could run something
-  const [, file = '', line] = /^(.*?)(?:#L|:)?(\d+)?$/.exec(decodeURI(href)) ?? [];
-  await openFile(file, line === undefined ? undefined : Number(line));
+      : vscode.Uri.joinPath(root, file);
+  if (line === undefined || endLine === undefined) return void (await vscode.window.showTextDocument(uri));
+  const start = new vscode.Position(Math.max(0, line - 1), 0);
+  const end = endLine > line ? new vscode.Position(endLine, 0) : start;
+  await vscode.window.showTextDocument(uri, { selection: new vscode.Range(start, end) });
 }
 
 function pageOf(webview: vscode.Webview, media: vscode.Uri): string {

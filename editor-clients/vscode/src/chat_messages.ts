@@ -27,7 +27,7 @@ export type ToPage =
   | { kind: 'status'; status?: Status }
   | { kind: 'frame'; frame: Frame }
   | { kind: 'files'; query: string; files: Chip[] }
-  | { kind: 'sent'; error?: { code?: string; text: string } }
+  | { kind: 'sent'; text: string; error?: { code?: string; text: string } }
   | { kind: 'draft'; text: string }
   | { kind: 'focus' };
 

@@ -8,10 +8,11 @@
 import * as vscode from 'vscode';
 import type { Chat } from './chat.ts';
 import type { Client } from './client.ts';
+import { DEMO, keyOwner } from './config.ts';
 import { type Context, fileChip, selectionChip } from './context.ts';
 import { errorCode, messageOf } from './errors.ts';
 import type { KeyStore } from './key.ts';
-import { pickMode, pickModel, pickTurn } from './picks.ts';
+import { pickMode, pickModel, pickProvider, pickTurn } from './picks.ts';
 import type { Change } from './proposal.ts';
 import type { ContextItem } from './protocol.ts';
 import type { Restarts } from './restarts.ts';
@@ -70,16 +71,17 @@ export const COMMANDS: Record<string, Command> = {
   'dsh.ui.setMode': ({ client, store }) => pickMode(client, store),
   'dsh.ui.compact': ({ client, store }) => client.run('dsh.compact', of(store)),
   'dsh.ui.setApiKey': setApiKey,
-  'dsh.ui.useDemo': useDemo,
+  'dsh.ui.useDemo': (parts) => useProvider(parts, DEMO),
   'dsh.ui.installServer': async ({ finder, client }) => {
     if (await finder.install()) await client.restart();
   },
   'dsh.ui.openFolder': () => vscode.commands.executeCommand('vscode.openFolder'),
   'dsh.ui.restartServer': ({ client }) => client.restart(),
   'dsh.ui.showLog': ({ log }) => log.show(),
-  'dsh.ui.addFile': ({ context, chat }, uri?: vscode.Uri) => {
-    const target = uri instanceof vscode.Uri ? uri : vscode.window.activeTextEditor?.document.uri;
-    if (target !== undefined) context.add(fileChip(target));
+  'dsh.ui.addFile': ({ context, chat }, uri?: vscode.Uri, selected?: vscode.Uri[]) => {
+    const clicked = uri instanceof vscode.Uri ? uri : vscode.window.activeTextEditor?.document.uri;
+    const all = Array.isArray(selected) && selected.length > 0 ? selected : [clicked];
+    for (const one of all) if (one !== undefined) context.add(fileChip(one));
     return chat.open();
   },
   'dsh.ui.addSelection': ({ context, chat }) => {
@@ -161,16 +163,23 @@ async function rewindTurn({ client, store }: Parts, given?: number): Promise<voi
 }
 
 /** A key reaches the server by its environment, so it starts again: never in mid-turn. */
-async function setApiKey({ restarts, keys, chat }: Parts): Promise<void> {
-  if (!(await keys.ask())) return;
+async function setApiKey(parts: Parts): Promise<void> {
+  const { restarts, keys, chat } = parts;
+  const owner = keyOwner();
+  const provider = owner === DEMO ? await pickProvider() : owner;
+  if (provider === undefined || !(await keys.ask(provider))) return;
+  if (owner === DEMO) return useProvider(parts, provider);
   await chat.refresh();
   await restarts.whenIdle();
 }
 
-/** A session keeps its model, so that the demo begins one of its own, unless its user was faster. */
-async function useDemo({ chat, restarts, sessions, store }: Parts): Promise<void> {
+/** A session keeps its model, so that another provider begins one of its own, unless its user was faster. */
+async function useProvider({ chat, restarts, sessions, store }: Parts, provider: string): Promise<void> {
   const { session } = store;
-  await vscode.workspace.getConfiguration('dsh').update('model.provider', 'demo', vscode.ConfigurationTarget.Global);
+  await vscode.workspace
+    .getConfiguration('dsh')
+    .update('model.provider', provider, vscode.ConfigurationTarget.Global);
+  await chat.refresh();
   await restarts.whenIdle();
   if (store.session === session) await sessions.create();
   await chat.open();

@@ -54,6 +54,25 @@ export function keyVariable(): string {
   return vscode.workspace.getConfiguration(SECTION).get<string | null>('model.apiKeyEnv') ?? 'DSH_API_KEY';
 }
 
+/** The variables that providers are known by, which the server reads by itself. */
+const VARIABLES: Record<string, string> = {
+  deepseek: 'DEEPSEEK_API_KEY',
+  anthropic: 'ANTHROPIC_API_KEY',
+  openai_compatible: 'OPENAI_API_KEY',
+};
+
+/** The environment variable that the server reads the key from, if none is stored. */
+export function readVariable(): string | undefined {
+  const configuration = vscode.workspace.getConfiguration(SECTION);
+  const named = configuration.get<string | null>('model.apiKeyEnv');
+  return named ?? VARIABLES[configuration.get<string>('model.provider') ?? ''];
+}
+
+export const DEMO = 'demo';
+
+/** The providers that have a key. */
+export const PROVIDERS = Object.keys(VARIABLES);
+
 /** Whose key is meant: that of a variable that the user has named, else the provider's. */
 export function keyOwner(): string {
   const configuration = vscode.workspace.getConfiguration(SECTION);

@@ -10,6 +10,7 @@ import type { Chip } from './chat_messages.ts';
 
 const MAX_FOUND = 30;
 const MAX_SEARCHED = 5_000;
+const TYPES_MS = 80; // a query that is typed further is not searched for
 
 export class Context implements vscode.Disposable {
   chips: Chip[] = [];
@@ -17,6 +18,7 @@ export class Context implements vscode.Disposable {
   readonly #changed = new vscode.EventEmitter<void>();
   readonly onDidChange = this.#changed.event;
   readonly #listeners: vscode.Disposable;
+  #finding: vscode.CancellationTokenSource | undefined;
 
   constructor() {
     this.suggested = suggestion(vscode.window.activeTextEditor);
@@ -50,13 +52,17 @@ export class Context implements vscode.Disposable {
     this.#changed.fire();
   }
 
-  /** Files of the workspace whose path fits, the best first. */
+  /** Files of the workspace whose path fits, the best first; none if something else is asked for meanwhile. */
   async find(query: string): Promise<Chip[]> {
-    const uris = await vscode.workspace.findFiles('**/*', undefined, MAX_SEARCHED);
+    this.#finding?.cancel();
+    this.#finding = new vscode.CancellationTokenSource();
+    const { token } = this.#finding;
+    await new Promise((resolve) => setTimeout(resolve, TYPES_MS));
+    if (token.isCancellationRequested) return [];
+    const uris = await vscode.workspace.findFiles(globOf(query), hidden(), MAX_SEARCHED, token);
     const wanted = query.toLowerCase();
     return uris
       .map((uri) => ({ uri, name: vscode.workspace.asRelativePath(uri) }))
-      .filter(({ name }) => name.toLowerCase().includes(wanted))
       .sort(
         (a, b) =>
           rank(a.name, wanted) - rank(b.name, wanted) || a.name.length - b.name.length || (a.name < b.name ? -1 : 1),
@@ -69,6 +75,26 @@ export class Context implements vscode.Disposable {
     this.#listeners.dispose();
     this.#changed.dispose();
   }
+}
+
+/** The files whose path has these words in it, whatever their case. */
+function globOf(query: string): string {
+  if (query === '') return '**/*';
+  const words = [...query]
+    .map((one) => {
+      const [low, up] = [one.toLowerCase(), one.toUpperCase()];
+      if (low !== up) return `[${low}${up}]`;
+      return '*?[]{}!,'.includes(one) ? `[${one}]` : one;
+    })
+    .join('');
+  return `{**/*${words}*,**/*${words}*/**}`;
+}
+
+/** What the user does not search in; what the editor hides besides is left out anyway. */
+function hidden(): string | undefined {
+  const excluded = vscode.workspace.getConfiguration('search').get<Record<string, unknown>>('exclude') ?? {};
+  const globs = Object.keys(excluded).filter((glob) => excluded[glob] === true);
+  return globs.length > 1 ? `{${globs.join(',')}}` : globs[0];
 }
 
 function rank(name: string, wanted: string): number {

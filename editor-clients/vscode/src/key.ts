@@ -5,7 +5,7 @@
  */
 
 import * as vscode from 'vscode';
-import { keyOwner, keyVariable } from './config.ts';
+import { keyOwner, keyVariable, readVariable } from './config.ts';
 
 export class KeyStore {
   readonly #secrets: vscode.SecretStorage;
@@ -20,29 +20,28 @@ export class KeyStore {
     return key === undefined ? {} : { [keyVariable()]: key };
   }
 
-  /** Whether the server may find a key, here or in the editor's environment, whatever it is called there. */
+  /** Whether the server finds a key, here or in the variable of the editor's environment that it reads. */
   async has(): Promise<boolean> {
-    return (
-      (await this.#secrets.get(slot())) !== undefined ||
-      Object.keys(process.env).some((name) => name.endsWith('_KEY'))
-    );
+    if ((await this.#secrets.get(slot())) !== undefined) return true;
+    const variable = readVariable();
+    return variable !== undefined && (process.env[variable] ?? '') !== '';
   }
 
-  /** Ask for a key; false if the user changed their mind. An empty one forgets what is stored. */
-  async ask(): Promise<boolean> {
+  /** Ask for a provider's key; false if the user changed their mind. An empty one forgets what is stored. */
+  async ask(owner = keyOwner()): Promise<boolean> {
     const key = await vscode.window.showInputBox({
-      title: 'DSH: API key',
+      title: `DSH: API key of ${owner}`,
       prompt: 'Kept in the secret storage, and handed to the server by its environment. Empty: forget the key.',
       password: true,
       ignoreFocusOut: true,
     });
     if (key === undefined) return false;
-    if (key.trim() === '') await this.#secrets.delete(slot());
-    else await this.#secrets.store(slot(), key.trim());
+    if (key.trim() === '') await this.#secrets.delete(slot(owner));
+    else await this.#secrets.store(slot(owner), key.trim());
     return true;
   }
 }
 
-function slot(): string {
-  return `key:${keyOwner()}`;
+function slot(owner = keyOwner()): string {
+  return `key:${owner}`;
 }

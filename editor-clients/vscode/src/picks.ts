@@ -2,6 +2,7 @@
 
 import * as vscode from 'vscode';
 import type { Client } from './client.ts';
+import { PROVIDERS } from './config.ts';
 import type { Mode } from './protocol.ts';
 import type { Store } from './store.ts';
 import type { SessionView } from './view.ts';
@@ -27,6 +28,14 @@ export async function pickMode(client: Client, store: Store): Promise<void> {
   if (chosen !== undefined) await client.run('dsh.mode.set', { ...of(store), mode: chosen.mode });
 }
 
+/** Whose key is set; the demo has none, so that the choice takes its place. */
+export function pickProvider(): Thenable<string | undefined> {
+  return vscode.window.showQuickPick(PROVIDERS, {
+    title: 'DSH: API Key',
+    placeHolder: 'The demo needs no key. Whose key is it? That provider takes the place of the demo',
+  });
+}
+
 const LIST_MS = 10_000;
 
 /** The list comes as an event when the endpoint has answered; a name can be typed before that, or without it. */
@@ -36,11 +45,18 @@ export async function pickModel(client: Client, store: Store): Promise<void> {
   picker.title = 'DSH: Model';
   picker.placeholder = 'Choose a model, or type its name';
   picker.busy = true;
+  let listed: ModelRow[] = [];
+  const draw = () => {
+    picker.items = [...listed, ...typedRow(picker.value.trim(), provider, listed)];
+  };
+  const current = { provider, name: store.view.model ?? store.status?.model.name };
   const listener = client.onValue(({ type, data }) => {
     if (type !== 'model/list') return;
-    picker.items = modelsOf(data as Listing);
+    listed = modelsOf(data as Listing, current);
     picker.busy = false;
+    draw();
   });
+  picker.onDidChangeValue(draw);
   const timer = setTimeout(() => {
     picker.busy = false;
   }, LIST_MS);
@@ -54,14 +70,7 @@ export async function pickModel(client: Client, store: Store): Promise<void> {
   const chosen = await new Promise<{ provider: string; name: string } | undefined>((resolve) => {
     picker.onDidAccept(() => {
       const [row] = picker.selectedItems;
-      const typed = picker.value.trim();
-      resolve(
-        row !== undefined
-          ? { provider: row.provider, name: row.label }
-          : typed
-            ? { provider, name: typed }
-            : undefined,
-      );
+      resolve(row && { provider: row.provider, name: row.name });
       picker.hide();
     });
     picker.onDidHide(() => resolve(undefined));
@@ -73,24 +82,38 @@ export async function pickModel(client: Client, store: Store): Promise<void> {
   if (chosen !== undefined) await client.run('dsh.model.set', { ...of(store), ...chosen });
 }
 
-type ModelRow = vscode.QuickPickItem & { provider: string };
+export type ModelRow = vscode.QuickPickItem & { provider: string; name: string };
 type Listing = {
   models: { provider: string; name: string; contextWindow?: number }[];
   failed: { provider: string; message: string }[];
 };
 
+/** What is typed can be chosen as it is, although models contain it: the list may lack it. */
+export function typedRow(typed: string, provider: string, listed: readonly ModelRow[]): ModelRow[] {
+  if (typed === '' || listed.some(({ name }) => name === typed)) return [];
+  return [{ label: `Use "${typed}"`, description: provider, provider, name: typed, alwaysShow: true }];
+}
+
 /** The models, each provider's together; a provider that did not answer says why, and cannot be chosen. */
-function modelsOf({ models, failed }: Listing): ModelRow[] {
-  const rows = models.map(({ provider, name, contextWindow }) => ({
-    label: name,
-    description:
-      contextWindow === undefined ? provider : `${provider}, ${Math.round(contextWindow / 1000)}k tokens of context`,
-    provider,
-  }));
+export function modelsOf(
+  { models, failed }: Listing,
+  current: { provider: string; name: string | undefined },
+): ModelRow[] {
+  const rows = models.map(({ provider, name, contextWindow }) => {
+    const isCurrent = provider === current.provider && name === current.name;
+    const window = contextWindow && `${Math.round(contextWindow / 1000)}k tokens of context`;
+    return {
+      label: `${isCurrent ? '$(check) ' : ''}${name}`,
+      description: [provider, window, isCurrent && 'current'].filter(Boolean).join(', '),
+      provider,
+      name,
+    };
+  });
   const silent = failed.map(({ provider, message }) => ({
     label: `${provider}: ${message}`,
     kind: vscode.QuickPickItemKind.Separator,
     provider,
+    name: '',
   }));
   return [...rows, ...silent];
 }

@@ -18,6 +18,9 @@ export class Sessions {
   readonly #kept: vscode.Memento;
   readonly #log: vscode.LogOutputChannel;
 
+  /** The folder that the current session is about. */
+  root: string | undefined;
+
   constructor(parts: { client: Client; store: Store; kept: vscode.Memento; log: vscode.LogOutputChannel }) {
     this.#client = parts.client;
     this.#store = parts.store;
@@ -56,7 +59,8 @@ export class Sessions {
   async open(session: string): Promise<void> {
     this.#store.beginReplay(session);
     try {
-      await this.#client.run('dsh.session.open', { session });
+      const { summary } = await this.#client.run('dsh.session.open', { session });
+      this.root = summary.root;
     } catch (error) {
       this.#store.dropReplay();
       throw error;

@@ -28,3 +28,28 @@ test('what no editor shows any more is not suggested', async () => {
   user.select(undefined);
   assert.equal(context.suggested, undefined);
 });
+
+const names = async (context: Context, query: string) => (await context.find(query)).map(({ detail }) => detail);
+
+test('a file is found by a part of its path in a project of many files, whatever the case', async () => {
+  const many = Object.fromEntries(Array.from({ length: 6_000 }, (_, at) => [`/project/a/file${at}.py`, '']));
+  user.begin({ ...many, '/project/src/Wanted.py': '', '/project/wanted/other.py': '', '/project/[id].ts': '' });
+  const context = new Context();
+  assert.deepEqual(await names(context, 'wanted'), ['src/Wanted.py', 'wanted/other.py']);
+  assert.deepEqual(await names(context, 'src/wan'), ['src/Wanted.py']);
+  assert.deepEqual(await names(context, '[id'), ['[id].ts']);
+  assert.equal((await names(context, '')).length, 30);
+});
+
+test('where the user does not search nothing is found', async () => {
+  user.begin({ '/project/a.py': '', '/project/built/a.py': '', '/project/kept/a.py': '' });
+  user.settings.set('search.exclude', { '**/built/**': true, '**/kept/**': false });
+  assert.deepEqual(await names(new Context(), 'a.py'), ['a.py', 'kept/a.py']);
+});
+
+test('a query that is typed further is not searched for', async () => {
+  const context = new Context();
+  const [first, second] = await Promise.all([context.find('a'), context.find('a.p')]);
+  assert.deepEqual(first, []);
+  assert.equal(second.length, 1);
+});

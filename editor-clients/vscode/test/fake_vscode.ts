@@ -4,6 +4,8 @@
  * Rules: documents, tabs, settings and secrets behave as in the editor; what a test reads is what a user would see.
  */
 
+import * as path from 'node:path';
+
 type Listener<T> = (value: T) => void;
 
 export class Disposable {
@@ -186,10 +188,20 @@ function opened(document: FakeDocument): FakeDocument {
 
 export type FakeEditor = { document: FakeDocument; selection: Selection };
 
+const matches = (name: string, glob: string) => path.matchesGlob(name, glob);
+
+export class CancellationTokenSource {
+  readonly token = { isCancellationRequested: false };
+  cancel(): void {
+    this.token.isCancellationRequested = true;
+  }
+}
+
 export const workspace = {
   textDocuments: [] as FakeDocument[],
   workspaceFolders: undefined as { uri: Uri; name: string }[] | undefined,
   isTrusted: true,
+  onDidGrantWorkspaceTrust: none,
   onDidChangeTextDocument: events.changed.event,
   async openTextDocument(of: Uri | { content: string }): Promise<FakeDocument> {
     if (!(of instanceof Uri)) return opened(new FakeDocument(Uri.parse('untitled:Untitled-1'), of.content));
@@ -207,6 +219,12 @@ export const workspace = {
   registerFileSystemProvider(scheme: string, provider: Provider): Disposable {
     providers.set(scheme, provider);
     return none();
+  },
+  async findFiles(include: string, exclude: string | undefined, most: number): Promise<Uri[]> {
+    const found = [...user.files.keys()]
+      .map((file) => ({ file, name: path.posix.relative('/project', file) }))
+      .filter(({ name }) => matches(name, include) && (exclude === undefined || !matches(name, exclude)));
+    return found.slice(0, most).map(({ file }) => Uri.file(file));
   },
   registerTextDocumentContentProvider: none,
   asRelativePath: (uri: Uri) => uri.path.replace(/^\/project\//, ''),
@@ -264,7 +282,11 @@ export const window = {
     user.told.push(text);
     return buttons.find((button) => user.clicks.has(button));
   },
-  async showTextDocument(document: FakeDocument): Promise<void> {
+  registerWebviewViewProvider: none,
+  showInputBox: async () => user.types,
+  async showTextDocument(of: FakeDocument | Uri, how: { selection?: Range } = {}): Promise<void> {
+    const document = of instanceof Uri ? await workspace.openTextDocument(of) : of;
+    user.opened.push({ path: document.uri.path, ...(how.selection ? { line: how.selection.start.line } : {}) });
     await show(document.uri.path, new TabInputText(document.uri), [document.uri]);
   },
 };
@@ -299,12 +321,15 @@ export const user = {
   context: new Map<string, unknown>(),
   clicks: new Set<string>(),
   told: [] as string[],
+  types: undefined as string | undefined,
+  opened: [] as { path: string; line?: number }[],
 
   /** Begin with an empty editor. */
   begin(files: Record<string, string> = {}): void {
     user.files = new Map(Object.entries(files));
     for (const some of [user.settings, user.context, user.clicks, providers]) some.clear();
     user.told = [];
+    user.opened = [];
     workspace.textDocuments = [];
     group.tabs = [];
     window.activeTextEditor = undefined;

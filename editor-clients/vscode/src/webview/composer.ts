@@ -6,10 +6,11 @@
 
 import type { Chip, Frame, How } from '../chat_messages.ts';
 import type { Mode, Status } from '../protocol.ts';
-import { runningTurn, type SessionView, type Waiting } from '../view.ts';
+import { runningTurn, type SessionView } from '../view.ts';
 import { button, el, icon, iconButton } from './dom.ts';
 import { todoRow } from './items.ts';
 import { keep, kept, post, run } from './page.ts';
+import { Queue } from './queue.ts';
 
 const MODE_WORDS: Record<Mode, string> = {
   ask: 'Ask',
@@ -24,7 +25,7 @@ export class Composer {
   readonly #chips = el('div', { class: 'chips', role: 'group', 'aria-label': 'Context' });
   readonly #todo = el('div', { class: 'todo-list' });
   readonly #review = el('div', { class: 'review-bar' });
-  readonly #queue = el('div', { class: 'queue' });
+  readonly #queue = new Queue((text) => this.draft(text));
   readonly #error = el('div', { class: 'send-error', role: 'alert' });
   readonly #files = el('ul', { class: 'files', id: 'files', role: 'listbox', 'aria-label': 'Files' });
   readonly #bar = el('div', { class: 'bar' });
@@ -32,7 +33,7 @@ export class Composer {
   #frame: Frame | undefined;
   #view: SessionView | undefined;
   #status: Status | undefined;
-  #sending = '';
+  #sending = false;
   #found: Chip[] = [];
   #chosen = 0;
 
@@ -40,7 +41,7 @@ export class Composer {
     const label = el('label', { for: 'input', class: 'sr' }, 'Message');
     this.#files.hidden = true;
     const box = el('div', { class: 'box' }, this.#chips, label, this.#input, this.#hint, this.#files, this.#bar);
-    this.element.append(this.#todo, this.#review, this.#queue, this.#error, box);
+    this.element.append(this.#todo, this.#review, this.#queue.element, this.#error, box);
     this.#input.value = kept().draft;
     this.#input.addEventListener('input', () => this.#typed());
     this.#input.addEventListener('keydown', (event) => this.#key(event));
@@ -57,11 +58,12 @@ export class Composer {
     this.#typed();
   }
 
-  sent(error: { code?: string; text: string } | undefined): void {
-    const sent = this.#sending;
-    this.#sending = '';
+  /** What became of words that were sent, by this page or by the one before it. */
+  sent(text: string, error: { code?: string; text: string } | undefined): void {
+    this.#sending = false;
     if (error === undefined) {
-      if (this.#input.value.startsWith(sent)) this.#input.value = this.#input.value.slice(sent.length).trimStart();
+      const words = this.#input.value.trimStart();
+      if (words.startsWith(text)) this.#input.value = words.slice(text.length).trimStart();
       this.#error.replaceChildren();
     } else {
       const mend =
@@ -77,7 +79,7 @@ export class Composer {
     this.#frame = frame;
     this.#status = status;
     if (before.frame !== frame) this.#drawChips(frame);
-    if (before.view?.queue !== view.queue || before.status?.paused !== status?.paused) this.#drawQueue(view);
+    this.#queue.draw(view, status?.paused ?? false);
     if (before.view?.turns.at(-1) !== view.turns.at(-1)) this.#drawReview(view);
     if (before.view?.todo !== view.todo) this.#drawTodo(view);
     this.#drawBar();
@@ -117,8 +119,8 @@ export class Composer {
 
   #send(how: How): void {
     const text = this.#input.value.trim();
-    if (text === '' || this.#sending !== '') return;
-    this.#sending = this.#input.value;
+    if (text === '' || this.#sending) return;
+    this.#sending = true;
     this.#error.replaceChildren();
     post({ kind: 'send', how, text });
   }
@@ -277,51 +279,6 @@ export class Composer {
         iconButton('close-all', 'Reject All', () => run('dsh.ui.rejectAll')),
       ),
     );
-  }
-
-  #drawQueue(view: SessionView): void {
-    const { nextStep, nextTurn } = view.queue;
-    const rows = [
-      ...nextStep.map((waiting) => this.#waiting(waiting, 'joins at the next step')),
-      ...nextTurn.map((waiting) => this.#waiting(waiting, 'next turn')),
-    ];
-    const paused = this.#status?.paused && rows.length > 0;
-    const head = el(
-      'div',
-      { class: 'queue-head' },
-      el('span', {}, paused ? 'Paused' : 'Waiting'),
-      ...(paused
-        ? [button('Resume', () => run('dsh.ui.resumeQueue'), { icon: 'debug-continue', class: 'link' })]
-        : []),
-    );
-    this.#queue.replaceChildren(
-      ...(rows.length > 0 ? [head, el('ul', { 'aria-label': 'Waiting messages' }, ...rows)] : []),
-    );
-  }
-
-  #waiting({ id, text }: Waiting, where: string): HTMLElement {
-    const row = el('li', {});
-    const edit = () => {
-      const input = el('input', { type: 'text', value: text, 'aria-label': 'Waiting message' }) as HTMLInputElement;
-      const done = (save: boolean) => {
-        if (save && input.value.trim() && input.value !== text)
-          post({ kind: 'editWaiting', message: id, text: input.value.trim() });
-        row.replaceWith(this.#waiting({ id, text }, where));
-      };
-      input.addEventListener('keydown', (event) => {
-        if (event.key === 'Enter') done(true);
-        if (event.key === 'Escape') done(false);
-      });
-      row.replaceChildren(input);
-      input.focus();
-    };
-    row.append(
-      el('span', { class: 'words', title: text }, text),
-      el('span', { class: 'detail' }, where),
-      iconButton('edit', `Edit: ${text}`, edit),
-      iconButton('trash', `Remove: ${text}`, () => post({ kind: 'removeWaiting', message: id })),
-    );
-    return row;
   }
 
   #drawBar(): void {

@@ -149,11 +149,13 @@ function replace(before: HTMLElement, next: HTMLElement): void {
       same.dataset.touched = '';
     }
   }
-  const key = before.contains(document.activeElement)
-    ? (document.activeElement as HTMLElement).dataset.key
-    : undefined;
+  const had = before.contains(document.activeElement) ? (document.activeElement as HTMLElement) : undefined;
   before.replaceWith(next);
-  if (key !== undefined) (next.querySelector(`[data-key="${CSS.escape(key)}"]`) as HTMLElement | null)?.focus();
+  if (had === undefined) return;
+  const { key } = had.dataset;
+  const same = key === undefined ? null : next.querySelector(`[data-key="${CSS.escape(key)}"]`);
+  const place = same ?? next.querySelector('summary') ?? document.getElementById('input');
+  (place as HTMLElement | null)?.focus(); // else the keys that follow would fall nowhere
 }
 
 /** Note which folds the user has moved by hand. */

@@ -60,7 +60,7 @@ window.addEventListener('message', ({ data }: MessageEvent<ToPage>) => {
       composer.showFiles(data.query, data.files);
       break;
     case 'sent':
-      composer.sent(data.error);
+      composer.sent(data.text, data.error);
       break;
     case 'draft':
       composer.draft(data.text);
