@@ -23,7 +23,7 @@ NEOVIM_CLIENT = tuple(
 )
 EMACS = ("tests/e2e/test_eglot.py", "tests/e2e/test_lsp_mode.py")
 FLOOD, SOAK = "tests/protocol/test_host_flood.py", "tests/protocol/test_soak.py"
-VSCODE = tuple(f"tests/e2e/test_vscode_{name}.py" for name in ("chat", "review", "life", "setup"))
+VSCODE = tuple(f"tests/e2e/test_vscode_{name}.py" for name in ("chat", "review", "palette", "life", "setup"))
 
 
 @dataclass(frozen=True)

@@ -39,12 +39,21 @@ def test_without_a_server_the_view_offers_to_install_one_and_does_it_with_consen
         desk.wait_for_text("From the extension's own server.")
 
 
+def test_the_package_has_the_licences_of_what_it_holds(client_workbench: Any) -> None:
+    (found,) = client_workbench.user_data.parent.glob("extensions/dsh-lsp.dsh-lsp-*/dist/LICENSES.txt")
+    texts = found.read_text()
+    for name in ("vscode-languageclient", "markdown-it", "highlight.js", "@vscode/codicons"):
+        assert f"\n{name} " in f"\n{texts}", name
+    assert texts.count("Permission is hereby granted") > 5
+
+
 def test_the_walkthrough_leads_from_the_server_to_the_first_question(desk: Desk) -> None:
     desk.window.command("workbench.action.openWalkthrough", "dsh-lsp.dsh-lsp#start")
     steps = desk.page.locator(".getting-started-step")
     steps.first.wait_for()
     titles = [text.split("\n")[0] for text in steps.all_inner_texts()]
     assert titles == ["The server", "A key", "Or an endpoint of your own", "Or the demo", "Ask"]
+    assert "`" not in "".join(steps.all_inner_texts())
     steps.filter(has_text="Or the demo").click()
     before = desk.server()
     desk.page.get_by_role("button", name="Use the Demo").click()
@@ -56,6 +65,7 @@ def test_the_walkthrough_leads_from_the_server_to_the_first_question(desk: Desk)
     desk.wait_until_idle()
     desk.ask("Hello?")
     desk.wait_for_text("I am the script that plays DSH's demo")
+    steps.get_by_role("checkbox", name="Or the demo: Completed").wait_for()
 
 
 def test_a_workspace_that_is_not_trusted_is_only_read(client_workbench: Any, tmp_path: Path) -> None:

@@ -14,6 +14,11 @@ export class KeyStore {
     this.#secrets = secrets;
   }
 
+  /** Tells that a key was stored or forgotten, in any window. */
+  get onDidChange(): vscode.Event<unknown> {
+    return this.#secrets.onDidChange;
+  }
+
   /** The environment that the server gets besides ours. */
   async env(): Promise<Record<string, string>> {
     const key = await this.#secrets.get(slot());

@@ -6,6 +6,7 @@
 
 import * as vscode from 'vscode';
 import type { Client } from './client.ts';
+import { concernsServer } from './config.ts';
 import type { KeyStore } from './key.ts';
 import type { Store } from './store.ts';
 import { pendingHunks, runningTurn, waitingFor } from './view.ts';
@@ -37,8 +38,15 @@ export class StatusItem implements vscode.Disposable {
     this.#item.command = 'dsh.ui.ask';
     this.#item.show();
     const update = () => this.update();
-    this.#disposables = [this.#item, store.onDidChange(update), client.onDidChangeConnection(update)];
+    this.#disposables = [
+      this.#item,
+      store.onDidChange(update),
+      client.onDidChangeConnection(update),
+      keys.onDidChange(() => void this.#updateKey()),
+      vscode.workspace.onDidChangeConfiguration((change) => concernsServer(change) && void this.#updateKey()),
+    ];
     this.update();
+    void this.#updateKey();
   }
 
   update(): void {
@@ -56,7 +64,11 @@ export class StatusItem implements vscode.Disposable {
     );
     this.#key('dsh.paused', status?.paused ?? false);
     this.#key('dsh.reviewWaits', hunks.length > 0);
-    void this.#keys.has().then((has) => this.#key('dsh.hasKey', has));
+  }
+
+  /** Asked only when it may have changed: the secret storage is slow. */
+  async #updateKey(): Promise<void> {
+    this.#key('dsh.hasKey', await this.#keys.has());
   }
 
   #key(name: string, value: unknown): void {

@@ -21,7 +21,14 @@ const MODE_WORDS: Record<Mode, string> = {
 
 export class Composer {
   readonly element = el('div', { id: 'composer' });
-  readonly #input = el('textarea', { id: 'input', rows: 2, 'aria-describedby': 'hint' }) as HTMLTextAreaElement;
+  readonly #input = el('textarea', {
+    id: 'input',
+    rows: 2,
+    'aria-describedby': 'hint',
+    'aria-autocomplete': 'list', // the role of a combobox is not one for a text of several lines
+    'aria-haspopup': 'listbox',
+    'aria-controls': 'files',
+  }) as HTMLTextAreaElement;
   readonly #chips = el('div', { class: 'chips', role: 'group', 'aria-label': 'Context' });
   readonly #todo = el('div', { class: 'todo-list' });
   readonly #review = el('div', { class: 'review-bar' });
@@ -138,7 +145,6 @@ export class Composer {
     this.#found = files;
     this.#chosen = 0;
     this.#files.hidden = files.length === 0;
-    this.#input.setAttribute('aria-controls', 'files');
     this.#drawFiles();
   }
 

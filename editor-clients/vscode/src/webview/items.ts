@@ -41,7 +41,7 @@ export function draw(item: Item): HTMLElement {
 function drawSaid(said: Said): HTMLElement {
   if (said.kind === 'user')
     return el('div', { class: 'user' }, el('span', { class: 'sr' }, 'You: '), userText(said.text));
-  if (said.kind === 'notice') return el('div', { class: 'notice' }, icon('info'), el('span', {}, said.text));
+  if (said.kind === 'notice') return drawNotice(said);
   if (said.kind === 'thinking') {
     const body = el('div', { class: 'plain-text' }, said.text);
     return el(
@@ -56,6 +56,14 @@ function drawSaid(said: Said): HTMLElement {
   if (said.interrupted) body.append(el('p', { class: 'mark' }, icon('circle-slash'), ' interrupted'));
   if (said.refused) body.append(el('p', { class: 'mark' }, icon('circle-slash'), ' the model refused'));
   return body;
+}
+
+/** What the model is told besides; of several lines the first is shown, the rest is folded. */
+function drawNotice({ id, text }: Said): HTMLElement {
+  const [first = '', ...more] = text.trim().split('\n');
+  if (more.length === 0) return el('div', { class: 'notice' }, icon('info'), el('span', {}, first));
+  const body = el('div', { class: 'plain-text' }, more.join('\n').trim());
+  return el('details', { class: 'thinking', 'data-fold': `notice ${id}` }, el('summary', {}, first), body);
 }
 
 /** A message of the user's; what they pointed at comes as fenced blocks and is folded. */

@@ -34,6 +34,8 @@ export class Log {
     this.#empty = empty;
     this.#toEnd.hidden = true;
     this.element.addEventListener('scroll', () => this.#scrolled(), { passive: true });
+    // A narrower page has longer text: whoever is at the end stays there.
+    new ResizeObserver(() => this.#atEnd && this.scrollToEnd()).observe(this.element);
   }
 
   get toEnd(): HTMLElement {

@@ -1,0 +1,89 @@
+"""VS Code's palette and menus: what has no place in the chat's page, or a second one here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator
+
+from tests.e2e.vscode import wait_for
+from tests.e2e.vscode_client import Desk
+from tests.support.model_server import answer
+
+pytestmark = pytest.mark.timeout(300)
+
+DONE = answer("Done.")
+
+
+def rows(desk: Desk) -> Locator:
+    return desk.page.locator(".quick-input-list .monaco-list-row")
+
+
+def say_in_box(desk: Desk, command: str, words: str) -> None:
+    """Run a command that asks for words, and give them."""
+    desk.window.palette(command)
+    desk.page.locator(".quick-input-widget .quick-input-title", has_text=command).wait_for()
+    desk.page.locator(".quick-input-widget input").first.fill(words)
+    desk.window.press("Enter")
+
+
+def test_mode_and_model_are_chosen_and_the_next_request_has_them(desk: Desk) -> None:
+    desk.window.palette("DSH: Set Mode")
+    rows(desk).filter(has_text="Plan").click()
+    desk.chat.locator(".pick.mode", has_text="Plan").wait_for()
+    desk.window.palette("DSH: Select Model")
+    desk.page.get_by_placeholder("Choose a model").or_(desk.page.get_by_placeholder("type the name")).first.wait_for()
+    desk.page.locator(".quick-input-widget input").first.fill("model-of-mine")
+    rows(desk).filter(has_text='Use "model-of-mine"').click()
+    desk.chat.locator(".pick.model", has_text="model-of-mine").wait_for()
+    desk.model.script(DONE)
+    desk.ask("Hello?")
+    desk.wait_for_text("Done.")
+    assert desk.model.requests[-1].body["model"] == "model-of-mine"
+
+
+def test_context_that_is_injected_while_nothing_runs_goes_with_the_next_message(desk: Desk) -> None:
+    say_in_box(desk, "DSH: Inject Context", "The tests are slow.")
+    row = desk.chat.locator(".queue li")
+    row.filter(has_text="The tests are slow.").filter(has_text="goes with your next message").wait_for()
+    assert desk.chat.locator(".queue").get_by_role("button", name="Resume").count() == 0
+    desk.model.script(DONE)
+    desk.ask("Why?")
+    said = [str(message["content"]) for message in desk.sent_messages(1) if message["role"] == "user"]
+    assert any("The tests are slow." in text for text in said)
+    desk.wait_until_idle()
+
+
+def test_a_session_is_exported_renamed_and_deleted(desk: Desk) -> None:
+    desk.model.script(answer("An answer to keep."))
+    desk.ask("A question.")
+    desk.wait_for_text("An answer to keep.")
+    desk.wait_until_idle()
+    desk.window.palette("DSH: Export Session")
+    exported = "return vscode.window.activeTextEditor?.document.getText() ?? ''"
+    wait_for(lambda: "An answer to keep." in desk.window.vscode(exported), "the transcript is shown")
+    desk.window.palette("DSH: Sessions")
+    rows(desk).filter(has_text="A question.").hover()
+    rows(desk).get_by_role("button", name="Rename").click()
+    desk.page.locator(".quick-input-widget .quick-input-title", has_text="Rename Session").wait_for()
+    desk.page.locator(".quick-input-widget input").first.fill("Kept")
+    desk.window.press("Enter")
+    desk.window.palette("DSH: Sessions")
+    rows(desk).filter(has_text="Kept").hover()
+    rows(desk).get_by_role("button", name="Delete").click()
+    desk.page.locator(".monaco-dialog-box").get_by_role("button", name="Delete").click()
+    desk.chat.get_by_role("heading", name="Ask DSH").wait_for()
+    desk.window.palette("DSH: Sessions")
+    desk.page.get_by_placeholder("There are no sessions yet").wait_for()
+
+
+def test_all_files_that_are_selected_are_added(desk: Desk) -> None:
+    paths = [str(Path(desk.window.folder) / name) for name in ("calc.py", "other.py")]
+    code = """
+    const uris = args.map((one) => vscode.Uri.file(one));
+    await vscode.commands.executeCommand('dsh.ui.addFile', uris[0], uris);
+    """
+    desk.window.vscode(code, *paths)
+    chips = desk.chat.locator(".chip:not(.suggested)")
+    wait_for(lambda: chips.all_inner_texts() == ["calc.py", "other.py"], "both files are added")
