@@ -300,6 +300,7 @@ def test_a_flood_of_chunks_delays_no_key_and_the_view_stays_alive(desk: Desk) ->
         f"longest frame {watched['longest']:.0f} ms, long tasks {[round(t) for t in watched['tasks']]}, "
         f"{nodes} nodes, {memory / 1e6:.0f} MB, {len(typed)} keys"
     )
+    assert watched["longest"] < 1_000  # a key is felt to stick beyond that; on an idle machine it is a tenth of it
     assert nodes < 2_000
     assert memory < 200e6
     desk.ask("And now?")

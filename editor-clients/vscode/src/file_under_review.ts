@@ -62,9 +62,9 @@ export class FileUnderReview {
   }
 
   /** Whether a decision takes away what the user has written into a hunk, against their word; no outcome: it is gone. */
-  losesWords(id: string, outcome: Outcome | undefined, decidedHere: boolean): boolean {
+  losesWords(id: string, outcome: Outcome | undefined, rejectedHere: boolean): boolean {
     if (this.proposal.correction(id) === undefined || outcome === 'landed') return false;
-    return !(decidedHere && (outcome === undefined || outcome === 'rejected'));
+    return !(rejectedHere && (outcome === undefined || outcome === 'rejected'));
   }
 
   get own(): Change[] {

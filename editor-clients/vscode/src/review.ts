@@ -57,8 +57,8 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   #keeping: NodeJS.Timeout | undefined;
   /** What the tab of several files shows. */
   #together: vscode.Uri[] = [];
-  /** The hunks that the user has decided here. */
-  readonly #decided = new Set<string>();
+  /** The hunks that the user has rejected here. */
+  readonly #rejected = new Set<string>();
 
   constructor(parts: Parts) {
     this.#client = parts.client;
@@ -104,8 +104,9 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   async #present(files: FileUnderReview[], preserveFocus: boolean, instead: boolean): Promise<void> {
     const [first, ...more] = files;
     if (first === undefined) return;
-    const shown = new Set([...files.map(({ right }) => right), ...this.#together].map(String));
-    const before = instead ? await savedTabs((uri) => more.length > 0 && shown.has(String(uri)), []) : [];
+    const rights = new Set([...files.map(({ right }) => right), ...this.#together].map(String));
+    const isShown = (uri: vscode.Uri) => rights.has(String(uri));
+    const before = instead ? await savedTabs((uri) => more.length > 0 && isShown(uri), [], isShown) : [];
     if (more.length === 0) {
       const how = { preview: false, preserveFocus };
       await vscode.commands.executeCommand('vscode.diff', first.left, first.right, titleOf(first), how);
@@ -220,7 +221,7 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
     const lost: Text[] = [];
     for (const under of files) {
       const decided = under.proposal.ids.filter(isDecided);
-      if (decided.some((id) => under.losesWords(id, hunks.get(id)?.outcome, this.#decided.has(id))))
+      if (decided.some((id) => under.losesWords(id, hunks.get(id)?.outcome, this.#rejected.has(id))))
         lost.push(under.text);
       for (const id of decided) under.proposal.decide(id);
       if (decided.length > 0) void this.#write(under);
@@ -303,7 +304,16 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
 
   async reject(hunks: string[] | 'all', of?: Of, comment?: string): Promise<void> {
     const words = comment === undefined ? {} : { comment };
-    await this.#decide(hunks, of, (target) => this.#client.run('dsh.review.reject', { ...target, hunks, ...words }));
+    const ids = hunks === 'all' ? this.#meant(hunks, of).flatMap(({ proposal }) => proposal.ids) : hunks;
+    for (const id of ids) this.#rejected.add(id); // the answer may come after its event
+    try {
+      await this.#decide(hunks, of, (target) =>
+        this.#client.run('dsh.review.reject', { ...target, hunks, ...words }),
+      );
+    } catch (error) {
+      for (const id of ids) this.#rejected.delete(id);
+      throw error;
+    }
   }
 
   /** The file whose proposal a view shows. */
@@ -329,14 +339,7 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   ): Promise<void> {
     const meant = this.#meant(hunks, of);
     const session = of?.session ?? meant[0]?.session ?? this.#store.session;
-    const ids = hunks === 'all' ? meant.flatMap(({ proposal }) => proposal.ids) : hunks;
-    for (const id of ids) this.#decided.add(id);
-    try {
-      await run({ ...ofSession(session), ...(of?.uri === undefined ? {} : { uri: of.uri }) });
-    } catch (error) {
-      for (const id of ids) this.#decided.delete(id);
-      throw error;
-    }
+    await run({ ...ofSession(session), ...(of?.uri === undefined ? {} : { uri: of.uri }) });
     if (session !== this.#store.session) await this.#settleUnseen(session);
   }
 

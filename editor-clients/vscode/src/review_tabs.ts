@@ -14,11 +14,15 @@ export async function closeTabs(which: Which, together: readonly vscode.Uri[] = 
   if (found.length > 0) await vscode.window.tabGroups.close(found, true);
 }
 
-/** The tabs of proposals, whose documents are saved before they are closed, so that nothing asks. */
-export async function savedTabs(which: Which, together: readonly vscode.Uri[]): Promise<vscode.Tab[]> {
+/** The tabs of proposals, ready to be closed: what they show is saved, so that nothing asks. */
+export async function savedTabs(
+  which: Which,
+  together: readonly vscode.Uri[],
+  shown: Which = which,
+): Promise<vscode.Tab[]> {
   for (const document of vscode.workspace.textDocuments) {
     // Whether it is dirty is known here only some time after an edit; saving one that is not does nothing.
-    if (document.uri.scheme === PROPOSAL) await document.save();
+    if (document.uri.scheme === PROPOSAL && shown(document.uri)) await document.save();
   }
   return proposalTabs(which, together);
 }

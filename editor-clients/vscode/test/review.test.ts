@@ -1,7 +1,7 @@
 /** Reviews: what a user sees of proposals of one and of several files, of the session that is shown and of another. */
 
 import assert from 'node:assert/strict';
-import { beforeEach, test } from 'node:test';
+import { afterEach, beforeEach, test } from 'node:test';
 import { setTimeout as after } from 'node:timers/promises';
 import { Corrections } from '../src/corrections.ts';
 import { ProposalFiles } from '../src/proposal_files.ts';
@@ -131,7 +131,9 @@ function correct(path: string, line: number, text: string): void {
   document.replace(new Range(end, end), text);
 }
 
-const settled = () => after(20);
+const settled = () => after(80);
+
+afterEach(settled); // what closes a view may still run
 
 test('a file that is decided leaves the view of several, and nothing shows it as proposed any more', async () => {
   server.sessions.get('first')?.push({ ...A, id: 'c', path: '/project/c.py', line: 0 });
@@ -203,6 +205,17 @@ test('what was written into a proposal that is cancelled is given back', async (
   server.show('first');
   await settled();
   assert.match(user.told[0] ?? '', /review of a\.py has ended/);
+  const given = workspace.textDocuments.find(({ uri }) => uri.scheme === 'untitled');
+  assert.equal(given?.getText(), 'one\nTWO corrected\nthree\n');
+});
+
+test('a correction that is accepted but does not land is given back', async () => {
+  user.clicks.add('Open');
+  await reviews.show({ uri: uriOf(A) });
+  correct('/project/a.py', 1, ' corrected');
+  for (const edit of server.sessions.get('first') ?? []) edit.outcome = 'conflict';
+  await reviews.accept(['a']);
+  await settled();
   const given = workspace.textDocuments.find(({ uri }) => uri.scheme === 'untitled');
   assert.equal(given?.getText(), 'one\nTWO corrected\nthree\n');
 });
