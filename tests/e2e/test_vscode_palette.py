@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Locator
 
+from tests.e2e.story import held_after
 from tests.e2e.vscode import wait_for
-from tests.e2e.vscode_client import Desk
+from tests.e2e.vscode_client import CALC, MENDED_ADD, Desk
 from tests.support.model_server import answer
 
 pytestmark = pytest.mark.timeout(300)
@@ -87,3 +89,45 @@ def test_all_files_that_are_selected_are_added(desk: Desk) -> None:
     desk.window.vscode(code, *paths)
     chips = desk.chat.locator(".chip:not(.suggested)")
     wait_for(lambda: chips.all_inner_texts() == ["calc.py", "other.py"], "both files are added")
+
+
+def test_the_edits_of_a_turn_are_taken_back_and_its_session_is_forked(client_workbench: Any, tmp_path: Path) -> None:
+    mend = answer("One.", calls=[("edit_file", {"path": "calc.py", "old_text": "a - b", "new_text": "a + b"})])
+    with Desk.set_up(client_workbench, tmp_path, {"calc.py": CALC}, settings={"dsh.mode": "auto-edit"}) as desk:
+        desk.model.script(mend, DONE)
+        desk.ask("Mend it.")
+        desk.wait_for_text("Done.")
+        desk.wait_until_idle()
+        assert desk.window.text("calc.py") == MENDED_ADD
+        desk.window.palette("DSH: Rewind Turn")
+        rows(desk).filter(has_text="Turn 1").click()
+        desk.page.locator(".monaco-dialog-box").get_by_role("button", name="Rewind").click()
+        wait_for(lambda: desk.window.text("calc.py") == CALC, "the edit is taken back")
+        desk.wait_until_idle()
+        desk.window.palette("DSH: Fork Session")
+        wait_for(lambda: len(list((tmp_path / "sessions").glob("*.jsonl"))) == 2, "there is a session more")
+        desk.wait_for_text("Done.")
+
+
+def test_a_running_turn_is_steered(desk: Desk) -> None:
+    reply, gate = held_after("A long answer that goes on and on.")
+    desk.model.script(reply, DONE)
+    desk.ask("Begin.")
+    wait_for(lambda: gate.reached, "the answer streams")
+    say_in_box(desk, "DSH: Steer", "Be brief.")
+    desk.chat.locator(".queue li", has_text="Be brief.").wait_for()
+    gate.release()
+    said = [str(message["content"]) for message in desk.sent_messages(2) if message["role"] == "user"]
+    assert any("Be brief." in text for text in said)
+    desk.wait_until_idle()
+
+
+def test_the_server_is_started_again_and_its_log_is_shown(desk: Desk) -> None:
+    before = desk.server()
+    desk.window.palette("DSH: Restart Server")
+    wait_for(lambda: desk.server() not in (before, None), "another server runs")
+    desk.wait_until_connected()
+    desk.window.palette("DSH: Show Log")
+    desk.page.locator(".panel .output", has_text="the server is taken from").or_(
+        desk.page.locator(".part.panel", has_text="the server is taken from")
+    ).first.wait_for()
