@@ -6,6 +6,7 @@ from dsh_lsp.events import AssistantMessageLogged, Ended, LogEvent, TurnEnd
 from dsh_lsp.lsp.editor import Editor
 
 MAX_CHARS = 120
+SUFFIXES = {"completed": "", "max-tokens": " (the answer was cut off at its token limit)"}
 
 
 class Answers:
@@ -20,8 +21,8 @@ class Answers:
         match event.data:
             case AssistantMessageLogged(message=message):
                 self._text = message.text
-            case TurnEnd(reason=Ended(kind="completed")) if words := first_words(self._text):
-                self._editor.tell(f"DSH: {words}")
+            case TurnEnd(reason=Ended(kind=kind)) if kind in SUFFIXES and (words := first_words(self._text)):
+                self._editor.tell(f"DSH: {words}{SUFFIXES[kind]}")
             case _:
                 pass
 

@@ -32,7 +32,8 @@ from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Span, with_line_ending
 
 MAX_ATTEMPTS = 5
-REFUSED = "DSH: the editor did not apply an accepted edit and gave no reason; it still waits"
+REFUSED = "DSH: the editor did not apply an accepted edit, which still waits: {reason}"
+NO_REASON = "it gave no reason"
 NO_CHANGE = "nothing was to be changed: the user put the old text in the place of the new"
 LABEL = "DSH"  # short: stock Neovim prints it, and asks for a key when the line is too long for its screen
 
@@ -196,7 +197,7 @@ class Applier:
         await self.finish(document, landed, before=result.before if result.before == clean else None)
         self._settle(settled)
         if any(item.state == "pending" for item in items):
-            self._editor.warn(REFUSED)
+            self._editor.warn(REFUSED.format(reason=result.reason or NO_REASON))
         return result.final
 
     def _text_after(self, document: Document, item: Item) -> Rope | None:
@@ -333,7 +334,7 @@ class Applier:
         if seen.final == "refused":
             for item in rest:
                 item.state = "pending"
-            self._editor.warn(REFUSED)
+            self._editor.warn(REFUSED.format(reason=seen.reason or NO_REASON))
         elif rest:
             self._wait_for_late(view.key, before, [(item.file, item.hunk) for item in rest])
             self._settle([(item, item.as_outcome("unconfirmed")) for item in rest])

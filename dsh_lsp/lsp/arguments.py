@@ -5,17 +5,15 @@ Rules: one object argument each, unknown keys refused; camelCase on the wire.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dsh_lsp.errors import UsageError
 from dsh_lsp.lsp.protocol import COMMANDS, VERSION
 from dsh_lsp.providers import Provider
+from dsh_lsp.validation import problems_in
 from dsh_lsp.wire import to_camel
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
 
 
 class Arguments(BaseModel):
@@ -219,9 +217,5 @@ def read_arguments(command: str, argument: dict[str, Any]) -> Arguments:
     try:
         return model.model_validate(argument)
     except ValidationError as error:
-        raise UsageError("; ".join(map(_reason, error.errors(include_url=False)))) from None
-
-
-def _reason(detail: ErrorDetails) -> str:
-    path = ".".join(map(str, detail["loc"]))
-    return f"{path}: {detail['msg']}" if path else detail["msg"]
+        problems = problems_in(error, model, argument, noun="argument")
+        raise UsageError("; ".join(map(str, problems))) from None

@@ -38,6 +38,7 @@ from dsh_lsp.lsp.arguments import (
     Text,
 )
 from dsh_lsp.lsp.decision_commands import DECISIONS
+from dsh_lsp.lsp.virtual import forget_copy
 from dsh_lsp.messages import TextBlock, UserMessage
 from dsh_lsp.plugin_host import join_reports
 from dsh_lsp.wire import JsonObject, encode
@@ -249,6 +250,7 @@ async def session_rename(runtime: Runtime, args: SessionRename) -> JsonObject:
 async def session_delete(runtime: Runtime, args: SessionNamed) -> JsonObject:
     """Throw a session away."""
     await runtime.sessions.delete(args.session)
+    await anyio.to_thread.run_sync(forget_copy, args.session)
     return {}
 
 

@@ -70,9 +70,9 @@ def _units(character: str, encoding: Encoding) -> int:
     return 2 if character < "\u0800" else 3 if character <= "\uffff" else 4
 
 
-def column_to_offset(line: str, character: int, encoding: Encoding) -> int:
-    """A column of a position as code points, clamped to the line without its end."""
-    body = line.rstrip("\r\n")
+def column_to_offset(line: str, character: int, encoding: Encoding, *, line_ends: str = "\r\n") -> int:
+    """A column of a position as code points, clamped to the line without its end, of which characters it may be."""
+    body = line.rstrip(line_ends)
     if encoding == "utf-32" or body.isascii():
         return min(character, len(body))
     units = 0
@@ -92,9 +92,21 @@ def offset_to_column(line: str, offset: int, encoding: Encoding) -> int:
 
 
 class Document:
-    """One open document, as the editor last told it; or a text that is looked at as one, without a version."""
+    r"""One open document, as the editor last told it; or a text that is looked at as one, without a version.
 
-    def __init__(self, uri: str, version: int | None, rope: Rope, encoding: Encoding = "utf-16") -> None:
+    `splits_at_return`: for its editor a `\r` ends a line; else it is a character of the line, which has a column.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        version: int | None,
+        rope: Rope,
+        encoding: Encoding = "utf-16",
+        *,
+        splits_at_return: bool = True,
+    ) -> None:
+        self._line_ends = "\r\n" if splits_at_return else "\n"
         self.uri = uri
         self.key = identity(uri)
         self.version = version
@@ -145,7 +157,7 @@ class Document:
         """A position as a line and code points; past the end means the end."""
         if line >= self.rope.line_count:
             return self.rope.end
-        return line, column_to_offset(self.rope.line(line), character, self.encoding)
+        return line, column_to_offset(self.rope.line(line), character, self.encoding, line_ends=self._line_ends)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,14 +175,21 @@ class Documents:
 
     `line_ends_apart`: it may keep the line ends of a file apart from its text and tell of `\n` alone, as Emacs does.
     `empty_is_line`: it tells of an empty buffer as `\n`, as Neovim does.
+    `splits_at_return`: a `\r` ends a line, as LSP says; for Neovim it is a character of the line.
     """
 
     def __init__(
-        self, encoding: Encoding = "utf-16", *, line_ends_apart: bool = False, empty_is_line: bool = False
+        self,
+        encoding: Encoding = "utf-16",
+        *,
+        line_ends_apart: bool = False,
+        empty_is_line: bool = False,
+        splits_at_return: bool = True,
     ) -> None:
         self.encoding: Encoding = encoding
         self.line_ends_apart = line_ends_apart
         self.empty_is_line = empty_is_line
+        self.splits_at_return = splits_at_return
         self.changed: Emit[DocumentChanged] = Emit("document changed")
         self.opened: Emit[Document] = Emit("document opened")
         self.closed: Emit[Document] = Emit("document closed")
@@ -242,7 +261,8 @@ class Documents:
 
     def open(self, uri: str, version: int, text: str) -> None:
         """Take a didOpen; opening again replaces what was known."""
-        document = Document(uri, version, Rope.of(text), self.encoding)
+        rope = Rope.of(text)
+        document = Document(uri, version, rope, self.encoding, splits_at_return=self.splits_at_return)
         before = self._by_uri.get(uri)
         if before is not None and before.key != document.key:
             self.close(uri)

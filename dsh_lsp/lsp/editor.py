@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import anyio
 from pydantic import ValidationError
@@ -19,6 +19,7 @@ from dsh_lsp.errors import EditorError
 from dsh_lsp.lsp.arguments import ClientOffers
 from dsh_lsp.lsp.manners import Manners, manners_of
 from dsh_lsp.lsp.protocol import APPROVE, ASK, REVIEW, SAVE, VERSION
+from dsh_lsp.lsp.refusals import one_line
 from dsh_lsp.tools.tool import Card
 from dsh_lsp.wire import JsonObject, encode
 
@@ -42,7 +43,12 @@ Offer = Literal["review", "approve", "ask", "diagnostics", "navigate", "save"]
 # of that change only when its user has paused.
 SAYS_STALE = re.compile(r"\bversion\b", re.IGNORECASE)
 
-ApplyReply = Literal["applied", "refused", "stale"]
+
+class ApplyReply(NamedTuple):
+    """What a client says of an edit that it was asked to apply, and the reason that it gave for a no, on one line."""
+
+    kind: Literal["applied", "refused", "stale"]
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,9 +196,12 @@ class Editor:
         except EditorError as error:
             log.info("applyEdit: %s", error)
             if error.code == "EDITOR_TIMEOUT":
-                return "applied"  # silence proves nothing: wait for the document
-            return "stale" if SAYS_STALE.search(str(error)) else "refused"
-        return "applied" if isinstance(reply, dict) and reply.get("applied") is True else "refused"
+                return ApplyReply("applied")  # silence proves nothing: wait for the document
+            return ApplyReply("stale" if SAYS_STALE.search(str(error)) else "refused", one_line(str(error)))
+        if not isinstance(reply, dict) or reply.get("applied") is not True:
+            reason = reply.get("failureReason") if isinstance(reply, dict) else None
+            return ApplyReply("refused", one_line(reason) if isinstance(reason, str) else "")
+        return ApplyReply("applied")
 
     async def save(self, uri: str) -> bool | None:
         """Ask the client to save a document; None when it does not offer that."""

@@ -44,6 +44,7 @@ class Attempt:
     hunks: tuple[Hunk, ...]
     verdicts: dict[str, Verdict]
     final: Final
+    reason: str  # the editor's own, for a no
 
 
 async def wait_for_quiet(documents: Documents, document: Document) -> None:
@@ -188,7 +189,7 @@ async def attempt(
 
     async def ask() -> None:
         reply = await editor.apply_edit(label, edit)
-        if reply == "stale":
+        if reply.kind == "stale":
             refused()
         seen.replied(reply)
 
@@ -205,7 +206,8 @@ async def attempt(
     finally:
         for dispose in disposers:
             dispose()
-    return Attempt(before=before, hunks=tuple(hunks), verdicts=verdicts, final=final)
+    reason = seen.reply.reason if seen.reply is not None else ""
+    return Attempt(before=before, hunks=tuple(hunks), verdicts=verdicts, final=final, reason=reason)
 
 
 async def _verdict(
@@ -218,14 +220,15 @@ async def _verdict(
     while True:
         if all(isinstance(verdict, Landed) for verdict in verdicts.values()):
             return "landed"
-        stale = seen.reply == "stale"
+        reply = seen.reply.kind if seen.reply is not None else None
+        stale = reply == "stale"
         if seen.closed:
             return "retry"
         if seen.changed_after_reply or (stale and moved_on()):
             return "stale" if stale else "retry"
-        if seen.reply == "refused":
+        if reply == "refused":
             return "retry" if moved_on() else "refused"
-        overtaken = seen.reply == "applied" and moved_on()
+        overtaken = reply == "applied" and moved_on()
         patience_s = SETTLE_S if overtaken else TYPING_S if stale else sent_at + CONFIRM_S - anyio.current_time()
         if not await seen.news(patience_s):
             return "retry" if overtaken else "refused" if stale else "silent"

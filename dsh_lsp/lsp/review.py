@@ -116,7 +116,7 @@ class Reviews:
         Where edits are applied at once nobody is asked, unless `by_person` says that these are to be reviewed.
         """
         proposal = self._begin(changes)
-        if self._applies_at_once() and not by_person and self._may_write():
+        if self._applies_at_once() and not by_person and self._editor.profile.may_be_edited:
             self.landed.note_unasked(item.hunk.id for item in proposal.items)
             self._apply(item for item in proposal.items if item.state == "pending")
         else:

@@ -38,7 +38,10 @@ class Runtime:
         profile = ClientProfile.from_initialize(initialize)
         self._configuration = Configuration(initialize.get("initializationOptions"), vouches=profile.dsh is not None)
         self.documents = Documents(
-            encoding, line_ends_apart=profile.line_ends_apart, empty_is_line=profile.manners.empty_is_line
+            encoding,
+            line_ends_apart=profile.line_ends_apart,
+            empty_is_line=profile.manners.empty_is_line,
+            splits_at_return=profile.manners.splits_at_return,
         )
         self.editor = Editor(wire, profile)
         self._tasks = tasks

@@ -49,9 +49,8 @@ from dsh_lsp.providers import ModelSettings, build_models
 from dsh_lsp.session.catalog import Catalog
 from dsh_lsp.session.export import to_jsonl, to_markdown
 from dsh_lsp.session.fork import fork_events
-from dsh_lsp.session.loading import load_session
 from dsh_lsp.session.log import SessionLog
-from dsh_lsp.session.store import session_lock
+from dsh_lsp.session.store import look_at, session_lock
 from dsh_lsp.session.summary import Summary, SummaryFold
 from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.paths import Guarded
@@ -169,7 +168,7 @@ class Sessions:
         """Begin a session with the history of a live one, up to the end of a turn; it becomes the current one.
 
         Raises:
-            SessionError: `INVALID_BOUNDARY`, there is no such ended turn.
+            SessionError: `UNKNOWN_TURN`, there is no such ended turn.
         """
         source = self.get(session).session.log
         events = fork_events(source, _end_of(source, turn))
@@ -215,7 +214,7 @@ class Sessions:
         if live is not None:
             return _exported(live.session.log, form)
         path = await anyio.to_thread.run_sync(self._catalog().path_of, session)
-        loaded = await anyio.to_thread.run_sync(load_session, path)
+        loaded = await anyio.to_thread.run_sync(look_at, path)
         return _exported(loaded.log, form)
 
     def start(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
@@ -382,8 +381,10 @@ def _waiting_for(reviews: Reviews, approvals: ApprovalDesk, questions: QuestionD
 
 
 def _end_of(source: SessionLog, turn: int | None) -> int:
-    """Where a turn ended, or the last one that did; -1 becomes an error of `fork_events`."""
+    """Where a turn ended, or the last one that did."""
     ends = {event.data.turn: event.seq for event in source.facts() if isinstance(event.data, TurnEnd)}
     if turn is not None and turn not in ends:
-        raise SessionError(f"turn {turn} of the session has not ended", code="INVALID_BOUNDARY")
-    return ends[turn] if turn is not None else max(ends.values(), default=-1)
+        raise SessionError(f"turn {turn} of the session has not ended", code="UNKNOWN_TURN")
+    if not ends:
+        raise SessionError("no turn of the session has ended", code="UNKNOWN_TURN")
+    return ends[turn] if turn is not None else max(ends.values())

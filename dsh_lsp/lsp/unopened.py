@@ -32,6 +32,7 @@ class Seen:
     text: Rope
     document: Document | None
     final: Literal["landed", "refused", "silent"]
+    reason: str = ""  # the editor's own, for a no
 
 
 async def attempt_unopened(
@@ -47,9 +48,10 @@ async def attempt_unopened(
     """Send hunks of a file as it is on disk now, and look for them until they are seen or never will be."""
     before = file.rope
     edit = {"documentChanges": [landing.to_lsp_edits(file, hunks, editor.profile.manners)]}
-    if await editor.apply_edit(label, edit) != "applied":
+    reply = await editor.apply_edit(label, edit)
+    if reply.kind != "applied":
         nothing: dict[str, Verdict] = {hunk.id: Absent(hunk) for hunk in hunks}
-        return Seen(verdicts=nothing, text=before, document=documents.at(path), final="refused")
+        return Seen(verdicts=nothing, text=before, document=documents.at(path), final="refused", reason=reply.reason)
     deadline = anyio.current_time() + landing.CONFIRM_S
     while True:
         document = documents.at(path)

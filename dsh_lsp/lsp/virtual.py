@@ -8,6 +8,7 @@ again when it has read it again: so nobody is told of what they do not show any 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
@@ -87,7 +88,11 @@ class VirtualDocuments:
         profile = self._editor.profile
         if profile.virtual_documents and await self._editor.show_document(uri):
             return text
-        copy = await anyio.to_thread.run_sync(keep_copy, uri, text)
+        try:
+            copy = await anyio.to_thread.run_sync(keep_copy, uri, text)
+        except OSError as error:
+            self._editor.warn(f"DSH: no copy of it can be kept in {cache_directory()}: {error.strerror}")
+            return text
         if not await self._editor.show_document(uri_of(copy)):
             self._editor.tell(f"DSH: this editor shows no documents for a server; it is in {copy}")
         return text
@@ -138,15 +143,25 @@ class VirtualDocuments:
 
 def keep_copy(uri: str, text: str) -> Path:
     """Write a virtual document where an editor can open it; the copy from before is replaced."""
-    folder = cache_directory() / "documents"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = folder / quote(uri.removeprefix(f"{SCHEME}:/").replace("/", "-"), safe="")
+    path = _copy_of(uri)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     new = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace", newline="") as file:
         file.write(text)
     new.replace(path)
     return path
+
+
+def forget_copy(session: str) -> None:
+    """Remove the copy of a session's transcript, if one was kept."""
+    with suppress(OSError):
+        _copy_of(transcript_uri(session)).unlink()
+
+
+def _copy_of(uri: str) -> Path:
+    name = quote(uri.removeprefix(f"{SCHEME}:/").replace("/", "-"), safe="")
+    return cache_directory() / "documents" / name
 
 
 def _text_of(path: Path) -> str:

@@ -89,8 +89,8 @@ class WholeFiles:
             await anyio.sleep(pause_s)
             if await anyio.to_thread.run_sync(is_done, prepared):
                 return copy, "landed"
-        if reply != "applied":
-            raise ToolError("the editor did not do it and gave no reason", code="REFUSED")
+        if reply.kind != "applied":
+            raise ToolError(f"the editor did not do it: {reply.reason or 'it gave no reason'}", code="REFUSED")
         return copy, "unconfirmed"
 
     async def _differs(self, document: Document, prepared: Prepared) -> bool:

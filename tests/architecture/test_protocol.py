@@ -28,7 +28,7 @@ UNSENT = {"assistant/chunk"}
 NEVER_SENT = {
     "DUPLICATE_PLUGIN",  # reasons in the report of `dsh.plugins.reload`
     "NO_PLUGIN",
-    "INVALID_BOUNDARY",  # becomes UNKNOWN_TURN
+    "INVALID_BOUNDARY",  # a boundary is never a client's
 }
 SENT_UNDER_ANOTHER_CLASS = {"NO_KEY", "NOTHING_OWED", "UNSUPPORTED_REASONING_EFFORT", "UNTRUSTED"}
 

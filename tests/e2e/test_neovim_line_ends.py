@@ -92,6 +92,8 @@ def test_an_edit_among_mixed_line_ends_is_known_to_stand(desk: Desk) -> None:
     told = edit(desk, before, "edit_file", old_text="b = 2", new_text="b = 3\nb2 = 4")
     assert "conflict" not in told
     assert desk.neovim.text().replace("\r", "") == "a = 1\nb = 3\nb2 = 4\nc = 3\n"
+    assert saved(desk) == b"a = 1\r\nb = 3\nb2 = 4\r\nc = 3\n"  # Neovim takes `\r` out of what it puts in
+    assert not is_ours(desk) or "(saved)" in told
 
 
 def test_no_edit_is_sent_where_a_return_alone_ends_a_line(desk: Desk) -> None:

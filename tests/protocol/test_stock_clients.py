@@ -137,6 +137,28 @@ async def test_a_client_with_virtual_documents_reads_and_shows_them_under_their_
         assert [(shown.uri, shown.take_focus) for shown in editor.shown] == [(uri, False)]
 
 
+async def test_an_answer_that_was_cut_off_is_told_as_one(project, model) -> None:
+    model.script(answer("It adds, and", finish="length"))
+    async with fake_editor(project, model_url=model.url) as editor:
+        await editor.command("dsh.followup", {"text": "Why?", "wait": True})
+        await editor.until(lambda: any("cut off" in message for message in editor.messages))
+        assert "DSH: It adds, and (the answer was cut off at its token limit)" in editor.messages
+
+
+async def test_a_session_that_is_deleted_leaves_no_copy_of_its_transcript(
+    project, model, monkeypatch, tmp_path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    model.script(answer("It adds."))
+    async with fake_editor(project, model_url=model.url, capabilities=only(window=SHOWS)) as editor:
+        session = (await editor.command("dsh.followup", {"text": "Why?", "wait": True}))["session"]
+        await editor.command("dsh.text", {"uri": f"dsh:/session/{session}/transcript.md", "show": True})
+        (copy,) = (tmp_path / "cache").rglob("*transcript.md")
+        assert "It adds." in copy.read_text()
+        await editor.command("dsh.session.delete", {"session": session})
+        assert list((tmp_path / "cache").rglob("*transcript.md")) == []
+
+
 async def test_a_client_that_has_read_a_virtual_document_is_told_once_that_it_has_changed(project, model) -> None:
     model.script(answer("It adds."), MEND, answer("Well."))
     content = types.TextDocumentContentClientCapabilities()

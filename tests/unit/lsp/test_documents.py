@@ -61,6 +61,31 @@ def test_the_mirror_equals_the_editor_after_any_edits(text, changes, encoding) -
     assert document.version == len(changes) + 1
 
 
+odd_lines = st.lists(
+    st.text("ab\u2028é\U0001f600", max_size=4).map(lambda body: body + "\r" * (len(body) % 2)), min_size=1
+)
+inner = st.tuples(st.integers(0, 9), st.integers(0, 5), st.integers(0, 5), st.sampled_from(["", "x", "é\r\ny"]))
+
+
+@given(odd_lines, st.lists(inner, max_size=5))
+def test_where_a_return_is_a_character_of_the_line_the_mirror_equals_the_editor_too(lines, changes) -> None:
+    r"""An editor that splits at `\n` alone, as Neovim does, and a text in which each `\r` stands before one."""
+    documents = Documents("utf-32", splits_at_return=False)
+    documents.open("file:///a", 1, "".join(f"{line}\n" for line in lines))
+    for version, (at, a, b, new) in enumerate(changes, 2):
+        row = at % len(lines)
+        start, end = sorted((min(a, len(lines[row])), min(b, len(lines[row]))))
+        after = lines[row][:start] + new + lines[row][end:]
+        if "\r" in after[:-1].replace("\r\n", ""):
+            continue  # a lone one: such a text is not edited
+        span = {"start": {"line": row, "character": start}, "end": {"line": row, "character": end}}
+        documents.change("file:///a", version, [{"range": span, "text": new}])
+        lines[row : row + 1] = after.split("\n")
+        document = documents.get("file:///a")
+        assert document is not None
+        assert document.text == "".join(f"{line}\n" for line in lines)
+
+
 @given(texts, st.sampled_from(list(ENCODERS)))
 def test_every_offset_has_a_position_that_leads_back(text, encoding) -> None:
     document = Document("file:///a", 1, Rope.of(text), encoding)

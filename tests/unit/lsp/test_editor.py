@@ -102,7 +102,24 @@ class Scripted:
 )
 async def test_what_an_editor_says_of_an_edit(answer, reply) -> None:
     editor = Editor(Scripted(answer), ClientProfile())
-    assert await editor.apply_edit("label", {}) == reply
+    assert (await editor.apply_edit("label", {})).kind == reply
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ({"applied": False, "failureReason": "a.py is\nnot modifiable"}, "a.py is not modifiable"),
+        ({"applied": False, "failureReason": "x" * 5_000}, "x" * 300),
+        ({"applied": False, "failureReason": 7}, ""),
+        (EditorError("it is read-only", code="EDITOR_REFUSED"), "it is read-only"),
+        ({"applied": True}, ""),
+    ],
+    ids=["its words", "many words", "no words", "an error", "a yes"],
+)
+async def test_the_reason_that_an_editor_gives_is_kept_on_one_line(answer, reason) -> None:
+    reply = await Editor(Scripted(answer), ClientProfile()).apply_edit("label", {})
+    assert reply.reason[:300] == reason
+    assert len(reply.reason) <= 2_000
 
 
 class Losing(Scripted):
