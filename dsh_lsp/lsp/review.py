@@ -36,6 +36,7 @@ from dsh_lsp.workspace.paths import Guarded
 from dsh_lsp.workspace.rope import Rope
 
 Selection = Sequence[str] | Literal["all"]
+STILL_SHOWN = "the review was cancelled, but the editor still shows it to the user, who may apply it there"
 
 
 class Reviews:
@@ -301,8 +302,9 @@ class Reviews:
         """What a cancel makes of a hunk; what was sent may still arrive, and nobody may claim that it did not."""
         if item.seen_at is not None:
             return item.as_outcome("landed", lines=item.seen_at, note="cancelled before it was known to be saved")
-        may_come = item.previewed or (item.state == "sent" and not item.refused)
-        return item.as_outcome("unconfirmed" if may_come else "cancelled")
+        if item.state == "sent" and not item.refused:
+            return item.as_outcome("unconfirmed")
+        return item.as_outcome("unconfirmed", note=STILL_SHOWN) if item.previewed else item.as_outcome("cancelled")
 
     def _settle(self, settled: Settled) -> None:
         """Decide hunks, log it, and end the proposals that have none left."""

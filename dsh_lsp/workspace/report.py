@@ -51,10 +51,9 @@ def _sentence(outcome: HunkOutcome) -> str:
             words = f" They said: {outcome.comment}" if outcome.comment else ""
             return f"{path}: the user rejected the {what}; the document is unchanged.{words}"
         case "unconfirmed":
-            return (
-                f"{path}: NOT CONFIRMED. The user accepted the {what} and it was sent to the editor, but nothing "
-                "shows it. Do not assume that it is there: read the file before you go on."
-            )
+            why = outcome.note or f"the user accepted the {what} and it was sent to the editor, but nothing shows it"
+            caution = "Do not assume that it is there: read the file before you go on."
+            return f"{path}: NOT CONFIRMED: {why}. {caution}"
         case "conflict":
             return f"{path}: these lines were changed meanwhile; the {what} was not applied."
         case "notLanded":

@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from dsh_lsp.abort import Cause
+from dsh_lsp.lsp.review import STILL_SHOWN
 from tests.support.review_bench import Bench, play
 
 
@@ -38,6 +39,8 @@ def test_what_a_preview_applies_after_the_decision_is_logged_and_taken_back(
             bench.reviews.reject("all", uri=None, comment="no")
         await anyio.sleep(0.5)
         assert bench.decided() == [outcome]
+        (told,) = proposed.outcomes or ()
+        assert (told.note == STILL_SHOWN) == (decides == "cancels")
         clicked.set()
         await anyio.sleep(3)
         assert bench.text("a.py") == "a\nB\nc\n"

@@ -176,7 +176,7 @@ def test_the_end_of_a_long_line_can_be_read_in_any_window(desk: ClientDesk) -> N
     for command, columns in (("chat", 120), ("vsplit", 60)):
         neovim.command(f"{'Dsh chat' if command == 'chat' else command}")
         wait_for(lambda columns=columns: neovim.lua("return vim.api.nvim_win_get_width(0)") <= columns, "the room")  # type: ignore[misc]
-        desk.wait_for_screen("# END")
+        desk.wait_for_screen("END")
         lines = desk.proposed("calc.py")
         assert len(lines) > 3
         assert "".join(line.removeprefix("↪ ") for line in lines).replace(" ", "") == long.replace(" ", "")

@@ -360,7 +360,7 @@ def test_an_accepted_edit_is_one_step_of_undo(desk: StockDesk) -> None:
     wait_for(lambda: desk.window.text("calc.py") == CALC, "one undo takes it back")
 
 
-def test_cancelling_the_turn_takes_the_review_away_and_a_late_apply_decides_nothing(desk: StockDesk) -> None:
+def test_what_is_applied_after_the_turn_was_cancelled_is_not_denied_and_can_be_taken_back(desk: StockDesk) -> None:
     desk.ask_for_preview(MEND_ADD)
     desk.run("dsh.cancel")
     desk.wait_until_idle()
@@ -369,5 +369,10 @@ def test_cancelling_the_turn_takes_the_review_away_and_a_late_apply_decides_noth
     desk.model.script(DONE)
     desk.run("dsh.followup", text="And now?")
     results = desk.tool_results(2)
-    assert "the review was cancelled before a decision; the edit was not applied." in results[0]
+    assert "NOT CONFIRMED: the review was cancelled, but the editor still shows it to the user" in results[0]
     desk.wait_until_idle()
+    desk.preview.tick(ADD_ROW)
+    desk.preview.apply()
+    wait_for(lambda: desk.window.text("calc.py") == MENDED_ADD, "the late edit lands")
+    desk.run("dsh.rewind", turn=1)
+    wait_for(lambda: desk.window.text("calc.py") == CALC, "it is taken back")

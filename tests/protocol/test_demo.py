@@ -176,7 +176,7 @@ def test_an_editor_that_lies_is_not_believed(runs: dict[str, Run]) -> None:
         "The editor says that it applied it.",
         "Not confirmed",
         "FAILED (failures=1)",
-        "! calc.py: NOT CONFIRMED.",
+        "! calc.py: NOT CONFIRMED: ",
         "I read the file again.",
         "calc.py still says `return a - b`",
         "the edit is not confirmed; the test still fails.",
