@@ -66,9 +66,8 @@ export class ProposalFiles implements vscode.FileSystemProvider {
     return [];
   }
 
-  createDirectory(uri: vscode.Uri): void {
-    throw vscode.FileSystemError.NoPermissions(uri);
-  }
+  /** Every folder is there: else a proposal that the editor restored with its window could not be saved, and so closed. */
+  createDirectory(): void {}
 
   delete(uri: vscode.Uri): void {
     throw vscode.FileSystemError.NoPermissions(uri);
