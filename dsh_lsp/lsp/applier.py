@@ -7,24 +7,23 @@ is logged as `edit/landed`, whenever it is seen; a document is saved only if it 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 
 import anyio
 import anyio.to_thread
 
-from dsh_lsp.abort import Disposer
 from dsh_lsp.decisions import EditLanded
 from dsh_lsp.errors import ToolError
 from dsh_lsp.lsp import landing
-from dsh_lsp.lsp.documents import Document, DocumentChanged, Documents
+from dsh_lsp.lsp.documents import Document, Documents
 from dsh_lsp.lsp.editor import Editor
+from dsh_lsp.lsp.late import LateEdits
 from dsh_lsp.lsp.proposal import FileUnderReview, Item, apart
 from dsh_lsp.lsp.unopened import Seen, attempt_unopened
 from dsh_lsp.lsp.whole_files import WholeFiles
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.disk import text_on_disk
-from dsh_lsp.workspace.edits import Absent, FileEdit, Hunk, HunkOutcome, Landed, Touched, judge
+from dsh_lsp.workspace.edits import Absent, FileEdit, Hunk, HunkOutcome, Landed, Touched
 from dsh_lsp.workspace.files import lines_of, write_hunks
 from dsh_lsp.workspace.places import around
 from dsh_lsp.workspace.rope import Rope
@@ -35,16 +34,6 @@ REFUSED = "DSH: the editor did not apply an accepted edit and gave no reason; it
 LABEL = "DSH"  # short: stock Neovim prints it, and asks for a key when the line is too long for its screen
 
 Settled = Iterable[tuple[Item, HunkOutcome]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Late:
-    """Edits that the editor said it applied and that were not seen; they may still come."""
-
-    key: str
-    before: Rope
-    hunks: tuple[tuple[FileUnderReview, Hunk], ...]
-    unwatch: Disposer
 
 
 class Applier:
@@ -68,20 +57,17 @@ class Applier:
         self._accepted = accepted
         self._settle = settle
         self._locks: dict[str, anyio.Lock] = {}
-        self._late: list[_Late] = []
+        self._late = LateEdits(documents, self._log_landed)
         self._told_unsaved = False
         self._whole_files = WholeFiles(log=log, documents=documents, editor=editor, copies=copies, settle=settle)
-        self._unlisten = documents.changed.listen(self._look_for_late)
 
     def close(self) -> None:
         """Look for late edits no longer."""
-        self._unlisten()
-        for late in list(self._late):
-            self._replace_late(late, [])
+        self._late.close()
 
     def is_unconfirmed(self, key: str) -> bool:
         """Whether an edit of a document was sent, given up, and may still arrive."""
-        return any(late.key == key for late in self._late)
+        return self._late.may_come(key)
 
     async def land(self, key: str) -> None:
         """Apply what is accepted of one document, until nothing accepted is left: changes of its text come first."""
@@ -144,7 +130,7 @@ class Applier:
             return "retry"
         for item in items:
             item.state, item.refused = "sent", False
-        self._forget_late(document.key, [item.hunk for item in items])
+        self._late.forget(document.key, [item.hunk for item in items])
         by_id = {item.hunk.id: item for item in items}
         result = await landing.attempt(
             self._documents,
@@ -174,7 +160,7 @@ class Applier:
                     if (now := self._text_after(document, item)) is not None and not item.follow(document.rope, now):
                         settled.append((item, item.as_outcome("conflict", current=str(now))))
         if lost:
-            self._wait_for_late(document.key, result.before, lost)
+            self._late.wait_for(document.key, result.before, lost, answered=result.answered)
         await self.finish(document, landed, clean=clean)
         self._settle(settled)
         if any(item.state == "pending" for item in items):
@@ -225,42 +211,6 @@ class Applier:
             return "the editor says that it saved the document, but the file does not show the edit"
         return "saved"
 
-    def _wait_for_late(self, key: str, before: Rope, hunks: Sequence[tuple[FileUnderReview, Hunk]]) -> None:
-        """Follow a document until what was lost is seen, or can not come any more."""
-        unwatch = self._documents.watch(key)
-        self._late.append(_Late(key=key, before=before, hunks=tuple(hunks), unwatch=unwatch))
-
-    def _look_for_late(self, event: DocumentChanged) -> None:
-        """See edits that arrive after they were given up: they are logged, outside a turn too."""
-        for late in list(self._late):
-            if late.key != event.document.key:
-                continue
-            verdicts = judge(late.before, [hunk for _, hunk in late.hunks], event.after)
-            missing: list[tuple[FileUnderReview, Hunk]] = []
-            for file, hunk in late.hunks:
-                match verdicts[hunk.id]:
-                    case Landed(span):
-                        self._log_landed(file, event.document, hunk, span)
-                    case Absent():
-                        missing.append((file, hunk))
-                    case Touched():
-                        pass
-            self._replace_late(late, missing)
-
-    def _forget_late(self, key: str, hunks: Sequence[Hunk]) -> None:
-        """Give up on late edits that are sent again, in another proposal: what is seen then is the later one."""
-        again = {(hunk.old, hunk.new) for hunk in hunks}
-        for late in list(self._late):
-            if late.key == key:
-                self._replace_late(late, [one for one in late.hunks if (one[1].old, one[1].new) not in again])
-
-    def _replace_late(self, late: _Late, hunks: Sequence[tuple[FileUnderReview, Hunk]]) -> None:
-        self._late.remove(late)
-        if hunks:
-            self._late.append(replace(late, hunks=tuple(hunks)))
-        else:
-            late.unwatch()
-
     async def _send_unopened(self, items: list[Item]) -> None:
         """Have a client of ours edit a file that it has not opened; those hunks that still fit the file."""
         path = items[0].file.path
@@ -299,7 +249,7 @@ class Applier:
                 item.state = "pending"
             self._editor.warn(REFUSED)
         elif rest:
-            self._wait_for_late(view.key, before, [(item.file, item.hunk) for item in rest])
+            self._late.wait_for(view.key, before, [(item.file, item.hunk) for item in rest])
             self._settle([(item, item.as_outcome("unconfirmed")) for item in rest])
         if seen.document is not None:
             await self.finish(seen.document, landed, clean=True)

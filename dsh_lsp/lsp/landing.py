@@ -15,7 +15,7 @@ from typing import Literal
 import anyio
 
 from dsh_lsp.lsp.documents import Document, DocumentChanged, Documents
-from dsh_lsp.lsp.editor import ApplyReply, Editor
+from dsh_lsp.lsp.editor import APPLY_TIMEOUT_S, ApplyReply, Editor
 from dsh_lsp.wire import JsonObject, encode
 from dsh_lsp.workspace.edits import Absent, Hunk, Landed, Touched, Verdict, followed, judge, minimal
 from dsh_lsp.workspace.rope import Rope
@@ -36,13 +36,15 @@ class Attempt:
     """What one request did: `before` and `hunks` as they were sent, and what became of each hunk.
 
     `final` is `retry` when the document moved on, `stale` when it did and the editor said so, `refused` when the
-    editor said no for no visible reason, and `silent` when it said yes and the document never showed it.
+    editor said no for no visible reason, and `silent` when it said yes and the document never showed it. `answered`
+    says that it did answer, and in time.
     """
 
     before: Rope
     hunks: tuple[Hunk, ...]
     verdicts: dict[str, Verdict]
     final: Final
+    answered: bool = False
 
 
 async def wait_for_quiet(documents: Documents, document: Document) -> None:
@@ -82,6 +84,7 @@ class _Observation:
 
     def __init__(self) -> None:
         self.reply: ApplyReply | None = None
+        self.answered = False
         self.changed_after_reply = False
         self.closed = False
         self._news = anyio.Event()
@@ -146,6 +149,7 @@ async def attempt(
         reply = await editor.apply_edit(label, edit)
         if reply == "stale":
             refused()
+        seen.answered = anyio.current_time() - sent_at < APPLY_TIMEOUT_S  # else that is what silence is taken for
         seen.replied(reply)
 
     disposers = (
@@ -161,7 +165,7 @@ async def attempt(
     finally:
         for dispose in disposers:
             dispose()
-    return Attempt(before=before, hunks=tuple(hunks), verdicts=verdicts, final=final)
+    return Attempt(before=before, hunks=tuple(hunks), verdicts=verdicts, final=final, answered=seen.answered)
 
 
 async def _verdict(
