@@ -155,8 +155,9 @@ class LandedEdits:
                 change = FileRename(path=shown(self._root, target), new_path=name)
                 return _whole(edit, self._prepared(change, target, path))
             case "delete":
-                data = self._copies.read(edit.copy or "")
-                return _whole(edit, self._prepared(FileRestore(path=name, data=data), path))
+                copy = edit.copy or ""
+                back = FileRestore(path=name, data=self._copies.read(copy), mode=self._copies.mode_of(copy))
+                return _whole(edit, self._prepared(back, path))
             case _:
                 text = str(self._text(path, name))
                 if text != edit.after:

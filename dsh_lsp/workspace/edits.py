@@ -55,10 +55,11 @@ class FileEdit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRestore:
-    """A deleted file comes back with its bytes."""
+    """A deleted file comes back with its bytes and its mode."""
 
     path: str
     data: bytes
+    mode: int | None = None
     kind: FileKind = "create"
 
 
@@ -73,11 +74,12 @@ class FileRename:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileDelete:
-    """A file goes; `data` is what it held when that was proposed, and `text` how a person reads it."""
+    """A file goes; `data` is what it held when that was proposed, `text` how a person reads it."""
 
     path: str
     data: bytes = b""
     text: str = ""
+    mode: int | None = None
     kind: FileKind = "delete"
 
 

@@ -136,6 +136,7 @@ def test_lines_that_stand_in_two_places_are_not_guessed_at(root) -> None:
 def test_created_renamed_and_deleted_files_are_given_back(root) -> None:
     raw = b"\xff\xfe\x00 not text \x80"
     (root / "image.bin").write_bytes(raw)
+    (root / "image.bin").chmod(0o751)
     (root / "old.txt").write_text("moved\n")
 
     async def story(bench: Bench) -> None:
@@ -152,6 +153,7 @@ def test_created_renamed_and_deleted_files_are_given_back(root) -> None:
         ]
         assert await bench.rewind() == [None, None, None]
         assert (root / "image.bin").read_bytes() == raw
+        assert (root / "image.bin").stat().st_mode & 0o777 == 0o751
         assert (root / "old.txt").read_text() == "moved\n"
         assert not (root / "deep/new.txt").exists()
 

@@ -258,3 +258,17 @@ def test_an_editor_that_opened_a_link_is_not_asked_to_do_to_it_what_is_meant_for
         assert (root / "a.txt").read_text() == TEXT
 
     play(root, story, resource_operations=ABLE)
+
+
+def test_an_edit_of_a_read_only_file_is_refused_before_anybody_reviews_it_unless_an_editor_holds_it(root) -> None:
+    (root / "a.txt").chmod(0o444)
+
+    async def story(bench: Bench) -> None:
+        with pytest.raises(ToolError, match="is read-only"):
+            await bench.workspace.propose([await bench.edit("a.txt", "one\n2\n")], signal=AbortSignal())
+        await bench.open("a.txt")
+        (outcome,) = await bench.land(await bench.edit("a.txt", "one\n2\n"))
+        assert outcome.outcome == "landed"
+        assert bench.text("a.txt") == "one\n2\n"
+
+    play(root, story, Manners())

@@ -113,3 +113,17 @@ async def test_files_that_no_document_shows_are_decided_from_any_document(projec
         assert (project / "lib" / "calc.py").read_text() == CODE
         assert not (project / "calc.py").exists()
         assert "the file is lib/calc.py now" in editor.tool_results[1]
+
+
+async def test_a_fork_takes_back_a_deletion_of_its_parent(project, model) -> None:
+    (project / "calc.py").chmod(0o755)
+    model.script(answer("Away.", calls=[("delete_file", {"path": "calc.py"})]), answer("Done."))
+    async with fake_editor(project, model_url=model.url, options={"mode": "auto-edit"}) as editor:
+        await editor.command("dsh.followup", {"text": "Delete it.", "wait": True})
+        assert not (project / "calc.py").exists()
+        fork = await editor.command("dsh.session.fork", {"turn": 1})
+        await editor.command("dsh.rewind", {"session": fork["session"], "turn": 1})
+        done = (await editor.event("rewind/done"))["data"]
+        assert (len(done["undone"]), done["left"]) == (1, [])
+        assert (project / "calc.py").read_text() == CODE
+        assert (project / "calc.py").stat().st_mode & 0o777 == 0o755
