@@ -56,7 +56,6 @@ class Applier:
         self.saves = saves
         self._accepted = accepted
         self._settle = settle
-        self._locks: dict[str, anyio.Lock] = {}
         self._late = LateEdits(documents, self._log_landed)
         self._told_unsaved = False
         self._whole_files = WholeFiles(log=log, documents=documents, editor=editor, copies=copies, settle=settle)
@@ -72,13 +71,8 @@ class Applier:
     async def land(self, key: str) -> None:
         """Apply what is accepted of one document, until nothing accepted is left: changes of its text come first."""
         await self._editor.caught_up()
-        lock = self._locks.setdefault(key, anyio.Lock())
-        try:
-            async with lock:
-                await self._land(key)
-        finally:
-            if not lock.locked():
-                self._locks.pop(key, None)
+        async with self._documents.one_at_a_time(key):
+            await self._land(key)
 
     async def _land(self, key: str) -> None:
         attempts = 0

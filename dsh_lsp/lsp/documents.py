@@ -12,7 +12,8 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +25,7 @@ from dsh_lsp.abort import Disposer
 from dsh_lsp.decisions import Position, Range
 from dsh_lsp.errors import ToolError
 from dsh_lsp.hooks import Emit
+from dsh_lsp.wire import JsonObject
 from dsh_lsp.workspace.rope import Place, Rope
 from dsh_lsp.workspace.text import Change, Span, is_saved
 
@@ -158,6 +160,9 @@ class DocumentChanged:
     changes: tuple[Change, ...]
 
 
+Hinter = Callable[[Document], list[JsonObject]]
+
+
 class Documents:
     r"""All open documents of a client; going through them gives one of each file, the one that is followed.
 
@@ -173,6 +178,8 @@ class Documents:
         self._by_uri: dict[str, Document] = {}
         self._of_file: dict[str, list[Document]] = {}  # by identity; the first is the one that is followed
         self._watched: Counter[str] = Counter()
+        self._locks: dict[str, anyio.Lock] = {}
+        self._hinters: list[Hinter] = []
 
     def is_saved(self, held: str, saved: str | None) -> bool:
         """Whether a file holds the text that the editor holds."""
@@ -188,6 +195,26 @@ class Documents:
                 del self._watched[key]
 
         return dispose
+
+    @asynccontextmanager
+    async def one_at_a_time(self, key: str) -> AsyncIterator[None]:
+        """Be the only one that sends edits of a document, whatever session they are of."""
+        lock = self._locks.setdefault(key, anyio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.locked():
+                self._locks.pop(key, None)
+
+    def hint_by(self, hinter: Hinter) -> Disposer:
+        """Have something shown beside documents as diagnostics, of which a document has one list in all."""
+        self._hinters.append(hinter)
+        return lambda: self._hinters.remove(hinter)
+
+    def hints_of(self, document: Document) -> list[JsonObject]:
+        """All that is to be shown beside a document."""
+        return [hint for hinter in self._hinters for hint in hinter(document)]
 
     def get(self, uri: str) -> Document | None:
         """The open document that a URI in any spelling names."""

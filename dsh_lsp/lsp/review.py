@@ -88,6 +88,7 @@ class Reviews:
             documents.changed.listen(self._on_change),
             documents.opened.listen(self._on_open),
             documents.closed.listen(self._on_close),
+            documents.hint_by(lambda document: [hint(document, item) for item in self.pending_at(document.key)]),
             self._applier.close,
             self.landed.close,
         ]
@@ -387,6 +388,6 @@ class Reviews:
             for key in {file.key for file in files}:
                 document = self._documents.at(Path(key))
                 if document is not None:
-                    hints = [hint(document, item) for item in self.pending_at(key)]
+                    hints = self._documents.hints_of(document)
                     self._editor.publish_diagnostics(document.uri, document.version, hints)
         self.changed(None)
