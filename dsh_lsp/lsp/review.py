@@ -277,21 +277,21 @@ class Reviews:
         return sorted(accepted, key=lambda item: item.hunk.span.start)
 
     def _select(self, hunks: Selection, uri: str | None) -> tuple[list[Item], list[EditLanded]]:
-        """The hunks that are named, as they wait or as they landed, the last first."""
-        waiting = self.pending() if uri is None else self.pending_at(identity(uri))
+        """The hunks that are named, as they wait or as they landed, the last first.
+
+        All are those that wait, or if none does, those that landed and that nobody was asked about: who accepted an
+        edit and then rejects the rest once too often does not lose it.
+        """
+        key = identity(uri) if uri is not None else None
+        waiting = self.pending() if key is None else self.pending_at(key)
         if hunks == "all":
-            return waiting, []
+            return waiting, [] if waiting else self.landed.unasked(key)
         by_id = {item.hunk.id: item for item in waiting}
-        items: list[Item] = []
-        landed: list[EditLanded] = []
-        for wanted in dict.fromkeys(hunks):
-            if wanted in by_id:
-                items.append(by_id[wanted])
-            elif (edit := self.landed.get(wanted)) is not None:
-                landed.insert(0, edit)
-            else:
+        for wanted in hunks:
+            if wanted not in by_id and self.landed.get(wanted) is None:
                 raise SessionError(f"hunk {wanted} is not waiting for a decision", code="NOT_PENDING")
-        return items, landed
+        items = [by_id[wanted] for wanted in dict.fromkeys(hunks) if wanted in by_id]
+        return items, self.landed.last_first(set(hunks).difference(by_id))
 
     def _conflict(self, item: Item) -> HunkOutcome:
         document = self._documents.at(item.file.path)

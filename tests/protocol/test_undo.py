@@ -48,7 +48,10 @@ async def test_what_landed_unasked_is_kept_and_undone_by_lens_and_action(project
         editor.open("calc.py")
         await editor.command("dsh.followup", {"text": "Mend both.", "wait": True})
         assert editor.text("calc.py") == MENDED
-        assert await lenses(editor, "calc.py") == ["1 DSH: Keep", "1 DSH: Undo", "5 DSH: Keep", "5 DSH: Undo"]
+        assert await lenses(editor, "calc.py") == [
+            "0 DSH: Keep all 2 edits of this file", "0 DSH: Undo all 2 edits of this file",
+            "1 DSH: Keep", "1 DSH: Undo", "5 DSH: Keep", "5 DSH: Undo",
+        ]  # fmt: skip
         titles = [action.title for action in await editor.code_actions("calc.py", 1)]
         assert "DSH: Keep this edit" in titles
         assert "DSH: Undo all 2 edits of this file" in titles
