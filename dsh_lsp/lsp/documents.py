@@ -59,9 +59,8 @@ def uri_of(path: Path) -> str:
 
 
 def identity(uri: str) -> str:
-    """What makes two URIs the same document."""
-    path = path_of(uri)
-    return str(path) if path is not None else uri
+    """What makes two URIs the same document, as the path of one: slashes that follow one another are one."""
+    return str(path_of(uri) or Path(uri))
 
 
 def _units(character: str, encoding: Encoding) -> int:

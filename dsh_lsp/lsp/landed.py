@@ -18,7 +18,7 @@ from dsh_lsp.abort import Disposer
 from dsh_lsp.decisions import EditLanded, Position, ReviewOpened
 from dsh_lsp.errors import ToolError
 from dsh_lsp.events import LogEvent, TurnStart
-from dsh_lsp.lsp.documents import Document, DocumentChanged, Documents, path_of, spelled_path_of
+from dsh_lsp.lsp.documents import Document, DocumentChanged, Documents, identity, spelled_path_of
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.workspace.changes import Prepared
 from dsh_lsp.workspace.copies import Copies
@@ -129,8 +129,8 @@ class LandedEdits:
                 groups.setdefault((edit.uri, alone), []).append(edit)
         return list(groups.values())
 
-    def _path(self, edit: EditLanded) -> Path | None:
-        return self._paths.get(edit.hunk) or path_of(edit.uri)
+    def _path(self, edit: EditLanded) -> Path:
+        return self._paths.get(edit.hunk) or Path(identity(edit.uri))
 
     def keep(self, hunk: str) -> None:
         """Take a landed hunk as it is: it is not offered to be taken back any more, but for a rewind."""
@@ -162,11 +162,20 @@ class LandedEdits:
             raise ToolError("it was taken back already", code="CANNOT_UNDO")
         path = spelled_path_of(edit.uri)
         if path is None:
-            raise ToolError("it is not a file", code="CANNOT_UNDO")
+            return self._plan_untitled(edit)
         return self._plan_edit(edit, path) if edit.kind == "edit" else self._plan_whole(edit, path)
 
+    def _plan_untitled(self, edit: EditLanded) -> TakeBack:
+        document = self._documents.get(edit.uri)
+        if document is None:
+            raise ToolError("its document, which had no file, was closed", code="CANNOT_UNDO")
+        base = Snapshot(uri=edit.uri, path=edit.uri, rope=document.rope)
+        change = FileEdit(path=edit.uri, base=base, new=document.rope)
+        prepared = Prepared(change=change, path=Path(document.key))
+        return TakeBack(edit=edit, prepared=prepared, text=document.rope, span=self._place(edit, document.rope))
+
     def _plan_edit(self, edit: EditLanded, spelled: Path) -> TakeBack:
-        path = self._path(edit) or spelled
+        path = self._path(edit)
         known = edit.hunk in self._paths or path == spelled  # else what led to the file may lead elsewhere now
         name = shown(self._root, path)
         rope = self._text(path, name)

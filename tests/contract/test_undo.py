@@ -511,3 +511,32 @@ def test_all_that_waits_in_several_files_is_decided_by_one_action_and_that_of_a_
         )
 
     play(root, story)
+
+
+@pytest.mark.parametrize("uri", ["untitled:Untitled-1", "untitled:///tmp/x.py", "untitled://x/y.py"])
+def test_an_edit_of_a_document_without_a_file_is_taken_back_while_it_is_open(root, uri: str) -> None:
+    async def edit(bench: Bench) -> None:
+        base = await bench.workspace.read(uri)
+        bench.at_once = True
+        change = FileEdit(path=uri, base=base, new=Rope.of(AFTER))
+        outcomes = await bench.workspace.propose([change], signal=AbortSignal())
+        assert [outcome.outcome for outcome in outcomes] == ["landed", "landed"]
+
+    async def story(bench: Bench) -> None:
+        bench.editor.open_untitled(uri, BEFORE)
+        await anyio.sleep(0.1)
+        await edit(bench)
+        document = bench.documents.get(uri)
+        assert document is not None
+        hunk = bench.reviews.landed.at(document.key)[0].edit.hunk
+        bench.reviews.reject([hunk], uri=None, comment=None)
+        await anyio.sleep(1)
+        assert bench.editor.buffers[uri].state.text == AFTER.replace("2", "two", 1)
+        assert await bench.rewind() == [None]
+        assert bench.editor.buffers[uri].state.text == BEFORE
+        await edit(bench)
+        bench.editor.close(uri)
+        await anyio.sleep(0.1)
+        assert await bench.rewind() == ["its document, which had no file, was closed"] * 2
+
+    play(root, story)
