@@ -43,9 +43,11 @@ class Item:
     seen_at: tuple[int, int] | None = None  # the lines where the document showed it
     outcome: HunkOutcome | None = None
     undoes: str | None = None  # the landed hunk that it takes back
+    comment: str | None = None  # the person's words, given with the wish
 
     def as_outcome(self, outcome: Outcome, **more: Any) -> HunkOutcome:
         """What the hunk would become."""
+        more.setdefault("comment", self.comment)
         return outcome_of(self.file.change, self.hunk, outcome, edited=self.edited, **more)
 
     def follow(self, before: Rope, after: Rope, changes: Sequence[Change] | None = None) -> bool:
@@ -148,6 +150,7 @@ class Proposal:
     files: list[FileUnderReview] = field(default_factory=list)
     done: anyio.Event = field(default_factory=anyio.Event)
     disposers: list[Callable[[], object]] = field(default_factory=list)
+    watched: set[Path] = field(default_factory=set)  # the files whose changes on disk are told of
 
     @property
     def items(self) -> list[Item]:
@@ -172,3 +175,9 @@ _WORDS: dict[FileKind, str] = {
 def words_of(file: FileUnderReview) -> str:
     """What is proposed, for people."""
     return _WORDS[file.kind].format(file.path.name)
+
+
+def announcement(proposal: Proposal) -> str:
+    """One line that says what waits, for a client without a view for it."""
+    more = f" and {len(proposal.files) - 1} more" if len(proposal.files) > 1 else ""
+    return f"DSH proposes {words_of(proposal.files[0])}{more}: accept or reject it by code action"

@@ -24,7 +24,7 @@ from dsh_lsp.lsp.editor import Editor
 from dsh_lsp.lsp.hints import hint
 from dsh_lsp.lsp.landed import LandedEdits
 from dsh_lsp.lsp.preview import Preview
-from dsh_lsp.lsp.proposal import FileUnderReview, Item, Proposal, words_of
+from dsh_lsp.lsp.proposal import FileUnderReview, Item, Proposal, announcement
 from dsh_lsp.lsp.undo import Undo, Undone
 from dsh_lsp.lsp.watching import FileWatches
 from dsh_lsp.session.log import SessionLog
@@ -150,8 +150,7 @@ class Reviews:
                 conflicts += file.rebase(file.text, document.rope)
         self._open[proposal.id] = proposal
         proposal.disposers += [self._documents.watch(file.key) for file in proposal.files]
-        closed = [file.path for file in proposal.files if file.changes_text and self._documents.at(file.path) is None]
-        proposal.disposers.append(self._watches.watch(closed))
+        self._watches.follow(proposal, [file for file in proposal.files if self._documents.at(file.path) is None])
         described = tuple(self._describe(file, file.items) for file in proposal.files)
         self._log.append(ReviewOpened(proposal=proposal.id, files=described))
         self._settle((item, self._conflict(item)) for item in conflicts)
@@ -170,8 +169,7 @@ class Reviews:
         elif self._preview.can_show(proposal):
             await self._preview.show(proposal)
         else:
-            more = f" and {len(proposal.files) - 1} more" if len(proposal.files) > 1 else ""
-            self._editor.tell(f"DSH proposes {words_of(proposal.files[0])}{more}: accept or reject it by code action")
+            self._editor.tell(announcement(proposal))
 
     # -- deciding --------------------------------------------------------------------------------------------
 
@@ -229,20 +227,22 @@ class Reviews:
         items, landed = self._select(hunks, uri)
         self._settle((item, item.as_outcome("rejected", comment=comment)) for item in items)
         if landed:
-            self._tasks.start_soon(self._take_back, landed)
+            self._tasks.start_soon(self._take_back, landed, comment)
         return self.pending_count()
 
-    async def _take_back(self, edits: Sequence[EditLanded]) -> None:
-        for undone in await self.take_back(edits, signal=AbortSignal()):
+    async def _take_back(self, edits: Sequence[EditLanded], comment: str | None) -> None:
+        for undone in await self.take_back(edits, signal=AbortSignal(), comment=comment):
             if undone.reason is not None:
                 name = undone.edit.uri.rsplit("/", 1)[-1]
                 self._editor.warn(f"DSH: an edit of {name} was not taken back: {undone.reason}")
 
-    async def take_back(self, edits: Sequence[EditLanded], *, signal: AbortSignal) -> list[Undone]:
+    async def take_back(
+        self, edits: Sequence[EditLanded], *, signal: AbortSignal, comment: str | None = None
+    ) -> list[Undone]:
         """Take landed edits back, the last first, and tell what became of each."""
         if not self._may_write():
             return [Undone(edit=edit, reason="this editor cannot take edits safely") for edit in edits]
-        undone = await self._undo.take_back(edits, signal=signal)
+        undone = await self._undo.take_back(edits, signal=signal, comment=comment)
         self._show_decided()
         return undone
 
@@ -380,6 +380,8 @@ class Reviews:
         text = Rope.of(text_on_disk(Path(document.key)) or "")
         for file in self._files_of(document):
             lost = file.rebase(document.rope, text)
+            if file.waiting and (proposal := self._open.get(file.proposal)) is not None:
+                self._watches.follow(proposal, [file])
             self._settle((item, self._conflict(item)) for item in lost)
 
     def _refresh(self, files: Iterable[FileUnderReview]) -> None:

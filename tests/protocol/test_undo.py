@@ -57,12 +57,17 @@ async def test_what_landed_unasked_is_kept_and_undone_by_lens_and_action(project
         assert "DSH: Undo all 2 edits of this file" in titles
         await editor.choose("calc.py", 1, "DSH: Keep this edit")
         assert await lenses(editor, "calc.py") == ["5 DSH: Keep", "5 DSH: Undo"]
-        await editor.choose("calc.py", 5, "DSH: Undo this edit")
+        params = types.CodeLensParams(text_document=types.TextDocumentIdentifier(editor.uri("calc.py")))
+        *_, undo = await editor.client.text_document_code_lens_async(params)
+        (where,) = undo.command.arguments
+        hunks = where["hunks"] if isinstance(where, dict) else where.hunks
+        await editor.command("dsh.review.reject", {"hunks": hunks, "comment": "Too clever."})
         await editor.until(lambda: editor.text("calc.py") == CODE.replace("a - b", "a + b"))
         assert await lenses(editor, "calc.py") == []
         await editor.command("dsh.followup", {"text": "Go on.", "wait": True})
         (told,) = [m["content"] for m in model.requests[-1].body["messages"] if "taken back" in str(m["content"])]
         assert "calc.py (1 edit)" in told
+        assert told.endswith("The user's words: Too clever.")
 
 
 async def test_a_turn_is_rewound_while_nothing_runs_and_the_outcome_is_told(project, model) -> None:
