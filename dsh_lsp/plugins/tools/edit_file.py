@@ -23,7 +23,7 @@ from dsh_lsp.workspace.match import find_match
 from dsh_lsp.workspace.port import Workspace
 from dsh_lsp.workspace.report import describe_outcomes, is_failure
 from dsh_lsp.workspace.rope import Rope
-from dsh_lsp.workspace.text import Change, Span, with_line_ending
+from dsh_lsp.workspace.text import LINE_END, Change, Span, bare_lines, with_line_ending
 
 
 class Replacement(ToolArgs):
@@ -122,8 +122,8 @@ The user reviews the edit before it lands; the result tells what they decided.
             if path != shown:
                 parts.append(f"@@ {path}\n")
                 shown = path
-            parts += [f"-{line}\n" for line in replacement.old_text.splitlines()]
-            parts += [f"+{line}\n" for line in replacement.new_text.splitlines()]
+            parts += [f"-{line}\n" for line in bare_lines(replacement.old_text)]
+            parts += [f"+{line}\n" for line in bare_lines(replacement.new_text)]
         others = len({path for path, _ in args.replacements}) - 1
         more = f" and {others} more" if others else ""
         return Card(kind="diff", title=f"Edit {args.path}{more}", path=args.path, body="".join(parts))
@@ -141,11 +141,12 @@ def replaced(text: Rope, replacement: Replacement, name: str) -> tuple[Rope, str
         ToolError: `old_text` is not there, or more than once.
     """
     if replacement.replace_all:
-        end = text.line_ending
-        old, new = with_line_ending(replacement.old_text, end), with_line_ending(replacement.new_text, end)
-        places = [match.start() for match in re.finditer(re.escape(old), str(text))]
-        for start in reversed(places):  # what comes before it stays where it is
-            text = text.changed(Change(Span(start, start + len(old)), new))
+        pieces = re.split(LINE_END, replacement.old_text)
+        places = list(re.finditer(LINE_END.join(map(re.escape, pieces)), str(text)))
+        for found in reversed(places):  # what comes before it stays where it is
+            there = re.search(LINE_END, found[0])
+            new = with_line_ending(replacement.new_text, there[0] if there else text.line_ending)
+            text = text.changed(Change(Span(*found.span()), new))
         if places:
             return text, None
     match = find_match(text, replacement.old_text, replacement.new_text, name=name)
