@@ -101,6 +101,7 @@ class Document:
         self.version = version
         self.encoding = encoding
         self.rope = rope
+        self.told_at = time.time()  # of the last that was told of its text, by the clock of the files
         self.changed_at = float("-inf")  # of the last didChange, by the monotonic clock, which is asyncio's too
 
     @property
@@ -129,6 +130,7 @@ class Document:
             self.rope = self._changed(change.get("range"), change["text"], trace)
         self.version = version
         self.changed_at = time.monotonic()
+        self.told_at = time.time()
 
     def _changed(self, where: dict[str, Any] | None, text: str, trace: list[Change] | None) -> Rope:
         before = self.rope

@@ -103,6 +103,14 @@ def text_on_disk(path: Path) -> str | None:
         return None
 
 
+def written_at(path: Path) -> float:
+    """When a file was last written, in seconds of the epoch; 0 if it is not there."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
 def create_file(path: Path, content: str | bytes, name: str, mode: int | None = None) -> None:
     """Create a file that must not exist, with its content and perhaps its mode, or leave nothing behind.
 

@@ -20,7 +20,8 @@ class Snapshot:
     """A document as it was read: `version` is the editor's, None for a file that is not open.
 
     `dirty` says that the editor's text is not the file's, `unconfirmed` that an accepted edit was sent to the editor
-    and has not been seen in the text. `uri` is spelled as the editor spells it.
+    and has not been seen in the text. `outdated` says that the file was written after the editor's text last
+    changed, and holds another one. `uri` is spelled as the editor spells it.
     """
 
     uri: str
@@ -29,6 +30,7 @@ class Snapshot:
     version: int | None = None
     dirty: bool = False
     unconfirmed: bool = False
+    outdated: bool = False
 
     @property
     def text(self) -> str:
