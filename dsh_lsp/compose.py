@@ -149,6 +149,11 @@ class Session:
         """The session's id."""
         return self.log.header.id
 
+    @property
+    def copies(self) -> Copies:
+        """What it took away from the user's files."""
+        return _copies_beside(self.store)
+
     def configure(self, settings: Settings) -> None:
         """Take settings that changed; those of a new session's beginning are of no concern to this one."""
         self.context.get(CommandRules).settings = settings.shell
@@ -269,6 +274,10 @@ def options_for(settings: Settings, log: SessionLog) -> AgentOptions:
     )
 
 
+def _copies_beside(store: SessionStore) -> Copies:
+    return Copies(store.path.with_suffix(".copies"))
+
+
 def open_session(
     settings: Settings,
     *,
@@ -289,7 +298,7 @@ def open_session(
     context.provide(SystemPrompt, prompt)
     keys = Keys(key_variables(settings.model))
     guarded = Guarded(keys=keys.known, never=[store.path.parent, state_directory()])
-    ports = ports_of(log, Copies(store.path.with_suffix(".copies")), guarded)
+    ports = ports_of(log, _copies_beside(store), guarded)
     context.provide(Workspace, ports.workspace)
     context.provide(CommandRules, CommandRules(root, settings.shell, folders=guarded.folders))
     context.provide(Keys, keys)

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
+from urllib.parse import unquote
 
 from lsprotocol import types
 
-from dsh_lsp.decisions import ApprovalAsked, QuestionAsked, Range
+from dsh_lsp.decisions import ApprovalAsked, EditLanded, QuestionAsked, Range
 from dsh_lsp.lsp.documents import Document
-from dsh_lsp.lsp.landed import Mark
 from dsh_lsp.lsp.proposal import words_of
 from dsh_lsp.lsp.review import Reviews
+from dsh_lsp.workspace.edits import Hunk
 from dsh_lsp.workspace.text import Span
 
 APPROVE, ANSWER = "dsh.approve", "dsh.answer"
@@ -36,18 +37,57 @@ def review_actions(
     here = [item for item in waiting if _meets(document, item.hunk.span, lines)]
     mine = [mark for mark in landed if _meets(document, mark.hunk.span, lines)]
     actions = _decide("this edit", DECIDE, [[item.hunk.id] for item in here], session)
-    actions += _decide(
-        "this edit", _verbs(reviews, mine), [[mark.hunk.id] for mark in mine] if by_hand else [], session
-    )
+    ids = [mark.hunk.id for mark in mine] if by_hand else []
+    actions += _decide("this edit", _verbs(reviews, ids), [[hunk] for hunk in ids], session)
     if waiting and (len(waiting) > 1 or not here) and (here or by_hand):
         noun = "the edit" if len(waiting) == 1 else f"all {len(waiting)} edits"
         actions += _decide(f"{noun} of this file", DECIDE, [[item.hunk.id for item in waiting]], session)
     if by_hand:
         if len(landed) > 1:
-            ids = [mark.hunk.id for mark in landed]
-            actions += _decide(f"all {len(ids)} edits of this file", _verbs(reviews, landed), [ids], session)
+            ids = [mark.hunk.id for mark in reversed(landed)]
+            actions += _decide(f"all {len(ids)} edits of this file", _verbs(reviews, ids), [ids], session)
         actions += _elsewhere(document, reviews, session)
+        actions += _everything(reviews, session)
+        actions += _landed_elsewhere(document, reviews, session)
     return actions
+
+
+def _everything(reviews: Reviews, session: str) -> list[types.CodeAction]:
+    """Decide on all that waits, where that is more than one file."""
+    items = reviews.pending()
+    if len({item.file.key for item in items}) < 2:
+        return []
+    return _decide(f"all {len(items)} edits of all files", DECIDE, [[item.hunk.id for item in items]], session)
+
+
+def _landed_elsewhere(document: Document, reviews: Reviews, session: str) -> list[types.CodeAction]:
+    """Keep or take back what landed in other files, which may not be open, or not be there any more."""
+    groups = reviews.landed.elsewhere(document.key)
+    actions: list[types.CodeAction] = []
+    for edits in groups:
+        verbs = _verbs(reviews, (edit.hunk for edit in edits))
+        actions += _decide(_landed_words(edits), verbs, [[edit.hunk for edit in edits]], session)
+    everything = [edit.hunk for edit in reviews.landed.unasked()]
+    if groups and len(everything) > 1:
+        actions += _decide(f"all {len(everything)} edits of all files", AFTERWARDS, [everything], session)
+    return actions
+
+
+def _landed_words(edits: Sequence[EditLanded]) -> str:
+    name = _name(edits[0].uri)
+    match edits[0].kind:
+        case "edit":
+            return f"the edit of {name}" if len(edits) == 1 else f"all {len(edits)} edits of {name}"
+        case "create":
+            return f"the new file {name}"
+        case "rename":
+            return f"the new name of {name}, {_name(edits[0].new_uri or '')}"
+        case "delete":
+            return f"the deletion of {name}"
+
+
+def _name(uri: str) -> str:
+    return unquote(uri.rsplit("/", 1)[-1])
 
 
 def _elsewhere(document: Document, reviews: Reviews, session: str) -> list[types.CodeAction]:
@@ -60,9 +100,9 @@ def _elsewhere(document: Document, reviews: Reviews, session: str) -> list[types
     return actions
 
 
-def _verbs(reviews: Reviews, marks: Iterable[Mark]) -> Sequence[tuple[str, str]]:
+def _verbs(reviews: Reviews, hunks: Iterable[str]) -> Sequence[tuple[str, str]]:
     """Nobody has to keep what they have accepted."""
-    return AFTERWARDS if any(reviews.landed.was_unasked(mark.hunk.id) for mark in marks) else AFTERWARDS[1:]
+    return AFTERWARDS if any(map(reviews.landed.was_unasked, hunks)) else AFTERWARDS[1:]
 
 
 def _decide(
@@ -106,20 +146,28 @@ def question_actions(
 
 
 def code_lenses(document: Document, reviews: Reviews, *, session: str) -> list[types.CodeLens]:
-    """Accept and Reject above each hunk that waits, Keep and Undo above each that landed unasked."""
+    """Accept and Reject above each hunk that waits, Keep and Undo above each that landed unasked, and above all."""
     lenses = []
     unasked = [mark for mark in reviews.landed.at(document.key) if reviews.landed.was_unasked(mark.hunk.id)]
     for verbs, hunks in (
         (DECIDE, [item.hunk for item in reviews.pending_at(document.key)]),
         (AFTERWARDS, [mark.hunk for mark in unasked]),
     ):
+        if len(hunks) > 1:
+            lenses += _lenses(0, f" all {len(hunks)} edits of this file", verbs, hunks, session)
         for hunk in hunks:
-            line = document.position_at(hunk.span.start).line
-            where = types.Range(types.Position(line, 0), types.Position(line, 0))
-            for verb, command in verbs:
-                argument = {"session": session, "hunks": [hunk.id]}
-                lenses.append(types.CodeLens(where, command=_command(f"DSH: {verb}", command, argument)))
+            lenses += _lenses(document.position_at(hunk.span.start).line, "", verbs, [hunk], session)
     return lenses
+
+
+def _lenses(
+    line: int, what: str, verbs: Sequence[tuple[str, str]], hunks: Sequence[Hunk], session: str
+) -> list[types.CodeLens]:
+    where = types.Range(types.Position(line, 0), types.Position(line, 0))
+    argument = {"session": session, "hunks": [hunk.id for hunk in hunks]}
+    return [
+        types.CodeLens(where, command=_command(f"DSH: {verb}{what}", command, argument)) for verb, command in verbs
+    ]
 
 
 def _meets(document: Document, span: Span, lines: tuple[int, int]) -> bool:

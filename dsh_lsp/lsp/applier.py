@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 
 import anyio
 import anyio.to_thread
 
-from dsh_lsp.abort import Disposer
 from dsh_lsp.decisions import EditLanded
 from dsh_lsp.errors import ToolError
 from dsh_lsp.lsp import landing
-from dsh_lsp.lsp.documents import Document, DocumentChanged, Documents, path_of
+from dsh_lsp.lsp.documents import Document, Documents, path_of
 from dsh_lsp.lsp.editor import Editor
+from dsh_lsp.lsp.late import LateEdits
 from dsh_lsp.lsp.proposal import FileUnderReview, Item, apart
 from dsh_lsp.lsp.unopened import Seen, attempt_unopened
 from dsh_lsp.lsp.whole_files import WholeFiles
@@ -38,16 +37,6 @@ NO_CHANGE = "nothing was to be changed: the user put the old text in the place o
 LABEL = "DSH"  # short: stock Neovim prints it, and asks for a key when the line is too long for its screen
 
 Settled = Iterable[tuple[Item, HunkOutcome]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Late:
-    """Edits that the editor said it applied and that were not seen; they may still come."""
-
-    key: str
-    before: Rope
-    hunks: tuple[tuple[FileUnderReview, Hunk], ...]
-    unwatch: Disposer
 
 
 class Applier:
@@ -70,32 +59,23 @@ class Applier:
         self.saves = saves
         self._accepted = accepted
         self._settle = settle
-        self._locks: dict[str, anyio.Lock] = {}
-        self._late: list[_Late] = []
+        self._late = LateEdits(documents, editor, self._log_landed)
         self._told_unsaved = False
         self._whole_files = WholeFiles(log=log, documents=documents, editor=editor, copies=copies, settle=settle)
-        self._unlisten = documents.changed.listen(self._look_for_late)
 
     def close(self) -> None:
         """Look for late edits no longer."""
-        self._unlisten()
-        for late in list(self._late):
-            self._replace_late(late, [])
+        self._late.close()
 
     def is_unconfirmed(self, key: str) -> bool:
         """Whether an edit of a document was sent, given up, and may still arrive."""
-        return any(late.key == key for late in self._late)
+        return self._late.may_come(key)
 
     async def land(self, key: str) -> None:
         """Apply what is accepted of one document, until nothing accepted is left: changes of its text come first."""
         await self._editor.caught_up()
-        lock = self._locks.setdefault(key, anyio.Lock())
-        try:
-            async with lock:
-                await self._land(key)
-        finally:
-            if not lock.locked():
-                self._locks.pop(key, None)
+        async with self._documents.one_at_a_time(key):
+            await self._land(key)
 
     async def _land(self, key: str) -> None:
         attempts = 0
@@ -163,7 +143,7 @@ class Applier:
             return "retry"
         for item in items:
             item.state, item.refused = "sent", False
-        self._forget_late(document.key, [item.hunk for item in items])
+        self._late.forget(document.key, [item.hunk for item in items])
         by_id = {item.hunk.id: item for item in items}
         result = await landing.attempt(
             self._documents,
@@ -193,7 +173,7 @@ class Applier:
                     if (now := self._text_after(document, item)) is not None and not item.follow(document.rope, now):
                         settled.append((item, item.as_outcome("conflict", current=str(now))))
         if lost:
-            self._wait_for_late(document.key, result.before, lost)
+            self._late.wait_for(document.key, result.before, lost, answered=result.answered)
         await self.finish(document, landed, before=result.before if result.before == clean else None)
         self._settle(settled)
         if any(item.state == "pending" for item in items):
@@ -259,44 +239,7 @@ class Applier:
     def await_previewed(self, item: Item) -> None:
         """Follow what was decided while the editor's own preview shows it: its user may apply it there yet."""
         if (document := self._documents.at(item.file.path)) is not None:
-            self._wait_for_late(document.key, document.rope, [(item.file, item.hunk)])
-
-    def _wait_for_late(self, key: str, before: Rope, hunks: Sequence[tuple[FileUnderReview, Hunk]]) -> None:
-        """Follow a document until what was lost is seen, or can not come any more."""
-        unwatch = self._documents.watch(key)
-        self._late.append(_Late(key=key, before=before, hunks=tuple(hunks), unwatch=unwatch))
-
-    def _look_for_late(self, event: DocumentChanged) -> None:
-        """See edits that arrive after they were given up: they are logged, outside a turn too."""
-        for late in list(self._late):
-            if late.key != event.document.key:
-                continue
-            hunks = [hunk for _, hunk in late.hunks]
-            verdicts = landing.judge_shown(late.before, hunks, event.after, self._editor.profile.manners)
-            missing: list[tuple[FileUnderReview, Hunk]] = []
-            for file, hunk in late.hunks:
-                match verdicts[hunk.id]:
-                    case Landed(span):
-                        self._log_landed(file, event.document, hunk, span)
-                    case Absent():
-                        missing.append((file, hunk))
-                    case Touched():
-                        pass
-            self._replace_late(late, missing)
-
-    def _forget_late(self, key: str, hunks: Sequence[Hunk]) -> None:
-        """Give up on late edits that are sent again, in another proposal: what is seen then is the later one."""
-        again = {(hunk.old, hunk.new) for hunk in hunks}
-        for late in list(self._late):
-            if late.key == key:
-                self._replace_late(late, [one for one in late.hunks if (one[1].old, one[1].new) not in again])
-
-    def _replace_late(self, late: _Late, hunks: Sequence[tuple[FileUnderReview, Hunk]]) -> None:
-        self._late.remove(late)
-        if hunks:
-            self._late.append(replace(late, hunks=tuple(hunks)))
-        else:
-            late.unwatch()
+            self._late.wait_for(document.key, document.rope, [(item.file, item.hunk)])
 
     async def _send_unopened(self, items: list[Item]) -> None:
         """Have a client of ours edit a file that it has not opened; those hunks that still fit the file."""
@@ -336,7 +279,7 @@ class Applier:
                 item.state = "pending"
             self._editor.warn(REFUSED.format(reason=seen.reason or NO_REASON))
         elif rest:
-            self._wait_for_late(view.key, before, [(item.file, item.hunk) for item in rest])
+            self._late.wait_for(view.key, before, [(item.file, item.hunk) for item in rest])
             self._settle([(item, item.as_outcome("unconfirmed")) for item in rest])
         if seen.document is not None:
             await self.finish(seen.document, landed, before=before)

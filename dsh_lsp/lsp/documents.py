@@ -12,7 +12,8 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +25,7 @@ from dsh_lsp.abort import Disposer
 from dsh_lsp.decisions import Position, Range
 from dsh_lsp.errors import ToolError
 from dsh_lsp.hooks import Emit
+from dsh_lsp.wire import JsonObject
 from dsh_lsp.workspace.rope import Place, Rope
 from dsh_lsp.workspace.text import Change, Span, is_saved
 
@@ -57,9 +59,8 @@ def uri_of(path: Path) -> str:
 
 
 def identity(uri: str) -> str:
-    """What makes two URIs the same document."""
-    path = path_of(uri)
-    return str(path) if path is not None else uri
+    """What makes two URIs the same document, as the path of one: slashes that follow one another are one."""
+    return str(path_of(uri) or Path(uri))
 
 
 def _units(character: str, encoding: Encoding) -> int:
@@ -112,6 +113,7 @@ class Document:
         self.version = version
         self.encoding = encoding
         self.rope = rope
+        self.told_at = time.time()  # of the last that was told of its text, by the clock of the files
         self.changed_at = float("-inf")  # of the last didChange, by the monotonic clock, which is asyncio's too
 
     @property
@@ -140,6 +142,7 @@ class Document:
             self.rope = self._changed(change.get("range"), change["text"], trace)
         self.version = version
         self.changed_at = time.monotonic()
+        self.told_at = time.time()
 
     def _changed(self, where: dict[str, Any] | None, text: str, trace: list[Change] | None) -> Rope:
         before = self.rope
@@ -170,6 +173,9 @@ class DocumentChanged:
     changes: tuple[Change, ...]
 
 
+Hinter = Callable[[Document], list[JsonObject]]
+
+
 class Documents:
     r"""All open documents of a client; going through them gives one of each file, the one that is followed.
 
@@ -196,6 +202,8 @@ class Documents:
         self._by_uri: dict[str, Document] = {}
         self._of_file: dict[str, list[Document]] = {}  # by identity; the first is the one that is followed
         self._watched: Counter[str] = Counter()
+        self._locks: dict[str, anyio.Lock] = {}
+        self._hinters: list[Hinter] = []
 
     def is_saved(self, held: str, saved: str | None) -> bool:
         """Whether a file holds the text that the editor holds."""
@@ -211,6 +219,26 @@ class Documents:
                 del self._watched[key]
 
         return dispose
+
+    @asynccontextmanager
+    async def one_at_a_time(self, key: str) -> AsyncIterator[None]:
+        """Be the only one that sends edits of a document, whatever session they are of."""
+        lock = self._locks.setdefault(key, anyio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.locked():
+                self._locks.pop(key, None)
+
+    def hint_by(self, hinter: Hinter) -> Disposer:
+        """Have something shown beside documents as diagnostics, of which a document has one list in all."""
+        self._hinters.append(hinter)
+        return lambda: self._hinters.remove(hinter)
+
+    def hints_of(self, document: Document) -> list[JsonObject]:
+        """All that is to be shown beside a document."""
+        return [hint for hinter in self._hinters for hint in hinter(document)]
 
     def get(self, uri: str) -> Document | None:
         """The open document that a URI in any spelling names."""

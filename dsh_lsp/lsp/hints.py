@@ -5,6 +5,7 @@ from __future__ import annotations
 from dsh_lsp.lsp.documents import Document
 from dsh_lsp.lsp.proposal import Item
 from dsh_lsp.wire import JsonObject, encode
+from dsh_lsp.workspace.text import bare_lines
 
 SOURCE = "dsh"
 INFORMATION = 3
@@ -13,8 +14,8 @@ MAX_LINES = 40
 
 def hint(document: Document, item: Item) -> JsonObject:
     """A hunk as a diagnostic whose message is its diff."""
-    removed = [f"- {line}" for line in item.hunk.old.splitlines()]
-    added = [f"+ {line}" for line in item.hunk.new.splitlines()]
+    removed = [f"- {line}" for line in bare_lines(item.hunk.old)]
+    added = [f"+ {line}" for line in bare_lines(item.hunk.new)]
     lines = removed + added
     if len(lines) > MAX_LINES:
         lines = [*lines[:MAX_LINES], f"… {len(lines) - MAX_LINES} more lines"]

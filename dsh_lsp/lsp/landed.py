@@ -7,8 +7,8 @@ user has made of them since is never touched; what cannot be taken back is told 
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -18,7 +18,7 @@ from dsh_lsp.abort import Disposer
 from dsh_lsp.decisions import EditLanded, Position, ReviewOpened
 from dsh_lsp.errors import ToolError
 from dsh_lsp.events import LogEvent, TurnStart
-from dsh_lsp.lsp.documents import Document, DocumentChanged, Documents, spelled_path_of
+from dsh_lsp.lsp.documents import Document, DocumentChanged, Documents, identity, spelled_path_of
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.workspace.changes import Prepared
 from dsh_lsp.workspace.copies import Copies
@@ -79,13 +79,17 @@ class LandedEdits:
         self._marks: dict[str, Mark] = {}
         self._lost: set[str] = set()  # their lines were changed in an open document
         self._watched: dict[str, Disposer] = {}
-        self._fresh: set[str] = set()
+        self._fresh: dict[str, EditLanded] = {}  # of the last turn, in order
         self._kept: set[str] = set()
         self._unasked: set[str] = set()
         for event in log.facts():
             self._note(event)
         log.appended.listen(self._on_event)
-        self._disposers = [documents.changed.listen(self._on_change), documents.closed.listen(self._on_close)]
+        self._disposers = [
+            documents.changed.listen(self._on_change),
+            documents.opened.listen(self._on_open),
+            documents.closed.listen(self._on_close),
+        ]
 
     def close(self) -> None:
         """Follow the documents no longer."""
@@ -101,7 +105,32 @@ class LandedEdits:
 
     def get(self, hunk: str) -> EditLanded | None:
         """A hunk that landed since the last turn began, and that was neither kept nor taken back."""
-        return self._edits.get(hunk) if hunk in self._fresh and hunk not in self._kept else None
+        return self._fresh.get(hunk) if hunk not in self._kept else None
+
+    def unasked(self, key: str | None = None) -> list[EditLanded]:
+        """All that was applied at once and can still be kept or taken back, of one file or of all, the last first."""
+        edits = [edit for edit in self._offered() if self.was_unasked(edit.hunk)]
+        return [edit for edit in reversed(edits) if key is None or key == str(self._path(edit))]
+
+    def last_first(self, hunks: Container[str]) -> list[EditLanded]:
+        """Those of the hunks that can still be kept or taken back."""
+        return [edit for edit in reversed(self._offered()) if edit.hunk in hunks]
+
+    def _offered(self) -> list[EditLanded]:
+        return [edit for hunk, edit in self._fresh.items() if hunk not in self._kept]
+
+    def elsewhere(self, key: str) -> list[list[EditLanded]]:
+        """What can still be kept or taken back and does not stand in a document: file by file, the last first."""
+        groups: dict[tuple[str, str], list[EditLanded]] = {}
+        for edit in reversed(self._offered()):
+            is_text = edit.kind in ("edit", "create")
+            if not (is_text and self._path(edit) == Path(key)):
+                alone = "" if edit.kind == "edit" else edit.hunk
+                groups.setdefault((edit.uri, alone), []).append(edit)
+        return list(groups.values())
+
+    def _path(self, edit: EditLanded) -> Path:
+        return self._paths.get(edit.hunk) or Path(identity(edit.uri))
 
     def keep(self, hunk: str) -> None:
         """Take a landed hunk as it is: it is not offered to be taken back any more, but for a rewind."""
@@ -133,11 +162,20 @@ class LandedEdits:
             raise ToolError("it was taken back already", code="CANNOT_UNDO")
         path = spelled_path_of(edit.uri)
         if path is None:
-            raise ToolError("it is not a file", code="CANNOT_UNDO")
+            return self._plan_untitled(edit)
         return self._plan_edit(edit, path) if edit.kind == "edit" else self._plan_whole(edit, path)
 
+    def _plan_untitled(self, edit: EditLanded) -> TakeBack:
+        document = self._documents.get(edit.uri)
+        if document is None:
+            raise ToolError("its document, which had no file, was closed", code="CANNOT_UNDO")
+        base = Snapshot(uri=edit.uri, path=edit.uri, rope=document.rope)
+        change = FileEdit(path=edit.uri, base=base, new=document.rope)
+        prepared = Prepared(change=change, path=Path(document.key))
+        return TakeBack(edit=edit, prepared=prepared, text=document.rope, span=self._place(edit, document.rope))
+
     def _plan_edit(self, edit: EditLanded, spelled: Path) -> TakeBack:
-        path = self._paths.get(edit.hunk) or Path(os.path.realpath(spelled))
+        path = self._path(edit)
         known = edit.hunk in self._paths or path == spelled  # else what led to the file may lead elsewhere now
         name = shown(self._root, path)
         rope = self._text(path, name)
@@ -155,8 +193,9 @@ class LandedEdits:
                 change = FileRename(path=shown(self._root, target), new_path=name)
                 return _whole(edit, self._prepared(change, target, path))
             case "delete":
-                data = self._copies.read(edit.copy or "")
-                return _whole(edit, self._prepared(FileRestore(path=name, data=data), path))
+                copy = edit.copy or ""
+                back = FileRestore(path=name, data=self._copies.read(copy), mode=self._copies.mode_of(copy))
+                return _whole(edit, self._prepared(back, path))
             case _:
                 text = str(self._text(path, name))
                 if not same_lines(text, edit.after):
@@ -214,7 +253,7 @@ class LandedEdits:
                 self._forget(self._undoes[edit.hunk])
             case EditLanded() as edit:
                 self._edits[edit.hunk] = edit
-                self._fresh.add(edit.hunk)
+                self._fresh[edit.hunk] = edit
             case _:
                 pass
 
@@ -228,6 +267,7 @@ class LandedEdits:
 
     def _forget(self, hunk: str) -> None:
         self._edits.pop(hunk, None)
+        self._fresh.pop(hunk, None)
         self._marks.pop(hunk, None)
         self._paths.pop(hunk, None)
         self._lost.discard(hunk)
@@ -238,12 +278,22 @@ class LandedEdits:
             return
         span = Span(*(document.offset_at(Position(line=p.line, character=p.character)) for p in edges(edit)))
         if document.rope[span.start : span.end] == edit.after:
-            hunk = Hunk(id=edit.hunk, span=span, old=edit.after, new=edit.before)
-            self._marks[edit.hunk] = Mark(edit, document.key, hunk, document.rope)
-            if document.key not in self._watched:
-                self._watched[document.key] = self._documents.watch(document.key)
+            self._mark_at(edit, document, span)
         else:
             self._lost.add(edit.hunk)
+
+    def _mark_at(self, edit: EditLanded, document: Document, span: Span) -> None:
+        hunk = Hunk(id=edit.hunk, span=span, old=edit.after, new=edit.before)
+        self._marks[edit.hunk] = Mark(edit, document.key, hunk, document.rope)
+        if document.key not in self._watched:
+            self._watched[document.key] = self._documents.watch(document.key)
+
+    def _on_open(self, document: Document) -> None:
+        """Find what landed in a file again, now that its text is seen; what has no certain place is not offered."""
+        for edit in self._offered():
+            if edit.kind in ("edit", "create") and self._path(edit) == Path(document.key):
+                with suppress(ToolError):
+                    self._mark_at(edit, document, self._place(edit, document.rope))
 
     def _on_change(self, event: DocumentChanged) -> None:
         key = event.document.key

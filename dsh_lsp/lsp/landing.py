@@ -15,7 +15,7 @@ from typing import Literal
 import anyio
 
 from dsh_lsp.lsp.documents import Document, DocumentChanged, Documents
-from dsh_lsp.lsp.editor import ApplyReply, Editor
+from dsh_lsp.lsp.editor import APPLY_TIMEOUT_S, ApplyReply, Editor
 from dsh_lsp.lsp.manners import Manners
 from dsh_lsp.wire import JsonObject, encode
 from dsh_lsp.workspace.edits import Absent, Hunk, Landed, Touched, Verdict, applied, followed, judge, minimal
@@ -37,7 +37,8 @@ class Attempt:
     """What one request did: `before` and `hunks` as they were sent, and what became of each hunk.
 
     `final` is `retry` when the document moved on, `stale` when it did and the editor said so, `refused` when the
-    editor said no for no visible reason, and `silent` when it said yes and the document never showed it.
+    editor said no for no visible reason, and `silent` when it said yes and the document never showed it. `answered`
+    says that it did answer, and in time.
     """
 
     before: Rope
@@ -45,6 +46,7 @@ class Attempt:
     verdicts: dict[str, Verdict]
     final: Final
     reason: str  # the editor's own, for a no
+    answered: bool
 
 
 async def wait_for_quiet(documents: Documents, document: Document) -> None:
@@ -127,6 +129,7 @@ class _Observation:
 
     def __init__(self) -> None:
         self.reply: ApplyReply | None = None
+        self.answered = False
         self.changed_after_reply = False
         self.closed = False
         self._news = anyio.Event()
@@ -191,6 +194,7 @@ async def attempt(
         reply = await editor.apply_edit(label, edit)
         if reply.kind == "stale":
             refused()
+        seen.answered = anyio.current_time() - sent_at < APPLY_TIMEOUT_S  # else that is what silence is taken for
         seen.replied(reply)
 
     disposers = (
@@ -207,7 +211,9 @@ async def attempt(
         for dispose in disposers:
             dispose()
     reason = seen.reply.reason if seen.reply is not None else ""
-    return Attempt(before=before, hunks=tuple(hunks), verdicts=verdicts, final=final, reason=reason)
+    return Attempt(
+        before=before, hunks=tuple(hunks), verdicts=verdicts, final=final, reason=reason, answered=seen.answered
+    )
 
 
 async def _verdict(

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import anyio
 
-from dsh_lsp.decisions import FileKind, Outcome, ReviewFile, ReviewHunk
+from dsh_lsp.decisions import FileKind, HunkDecided, Outcome, ReviewFile, ReviewHunk
 from dsh_lsp.lsp.documents import Document, uri_of
 from dsh_lsp.workspace.changes import Prepared
 from dsh_lsp.workspace.edits import (
@@ -29,6 +29,8 @@ from dsh_lsp.workspace.edits import (
 from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Change
 
+STILL_SHOWN = "the review was cancelled, but the editor still shows it to the user, who may apply it there"
+
 
 @dataclass(slots=True, eq=False)
 class Item:
@@ -43,10 +45,25 @@ class Item:
     seen_at: tuple[int, int] | None = None  # the lines where the document showed it
     outcome: HunkOutcome | None = None
     undoes: str | None = None  # the landed hunk that it takes back
+    comment: str | None = None  # the person's words, given with the wish
 
     def as_outcome(self, outcome: Outcome, **more: Any) -> HunkOutcome:
         """What the hunk would become."""
+        more.setdefault("comment", self.comment)
         return outcome_of(self.file.change, self.hunk, outcome, edited=self.edited, **more)
+
+    def as_given_up(self) -> HunkOutcome:
+        """What a cancel makes of the hunk; what was sent may still arrive, and nobody may claim that it did not."""
+        if self.seen_at is not None:
+            return self.as_outcome("landed", lines=self.seen_at, note="cancelled before it was known to be saved")
+        if self.state == "sent" and not self.refused:
+            return self.as_outcome("unconfirmed")
+        return self.as_outcome("unconfirmed", note=STILL_SHOWN) if self.previewed else self.as_outcome("cancelled")
+
+    def as_decided(self, outcome: HunkOutcome) -> HunkDecided:
+        """The log's fact about what became of it."""
+        text = self.hunk.new if self.edited and outcome.outcome == "landed" else None
+        return HunkDecided(id=self.hunk.id, outcome=outcome.outcome, text=text, comment=outcome.comment)
 
     def follow(self, before: Rope, after: Rope, changes: Sequence[Change] | None = None) -> bool:
         """Move with the changes of the text, where they are known; False if the hunk's own lines changed."""
@@ -148,6 +165,7 @@ class Proposal:
     files: list[FileUnderReview] = field(default_factory=list)
     done: anyio.Event = field(default_factory=anyio.Event)
     disposers: list[Callable[[], object]] = field(default_factory=list)
+    watched: set[Path] = field(default_factory=set)  # the files whose changes on disk are told of
 
     @property
     def items(self) -> list[Item]:
@@ -172,3 +190,9 @@ _WORDS: dict[FileKind, str] = {
 def words_of(file: FileUnderReview) -> str:
     """What is proposed, for people."""
     return _WORDS[file.kind].format(file.path.name)
+
+
+def announcement(proposal: Proposal) -> str:
+    """One line that says what waits, for a client without a view for it."""
+    more = f" and {len(proposal.files) - 1} more" if len(proposal.files) > 1 else ""
+    return f"DSH proposes {words_of(proposal.files[0])}{more}: accept or reject it by code action"

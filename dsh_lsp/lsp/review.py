@@ -24,7 +24,7 @@ from dsh_lsp.lsp.editor import Editor
 from dsh_lsp.lsp.hints import hint
 from dsh_lsp.lsp.landed import LandedEdits
 from dsh_lsp.lsp.preview import Preview
-from dsh_lsp.lsp.proposal import FileUnderReview, Item, Proposal, words_of
+from dsh_lsp.lsp.proposal import FileUnderReview, Item, Proposal, announcement
 from dsh_lsp.lsp.undo import Undo, Undone
 from dsh_lsp.lsp.watching import FileWatches
 from dsh_lsp.session.log import SessionLog
@@ -36,7 +36,6 @@ from dsh_lsp.workspace.paths import Guarded
 from dsh_lsp.workspace.rope import Rope
 
 Selection = Sequence[str] | Literal["all"]
-STILL_SHOWN = "the review was cancelled, but the editor still shows it to the user, who may apply it there"
 
 
 class Reviews:
@@ -89,6 +88,7 @@ class Reviews:
             documents.changed.listen(self._on_change),
             documents.opened.listen(self._on_open),
             documents.closed.listen(self._on_close),
+            documents.hint_by(lambda document: [hint(document, item) for item in self.pending_at(document.key)]),
             self._applier.close,
             self.landed.close,
         ]
@@ -126,7 +126,7 @@ class Reviews:
             with signal.guard():
                 await proposal.done.wait()
         except Aborted:
-            self._settle((item, self._given_up(item)) for item in proposal.items)
+            self._settle((item, item.as_given_up()) for item in proposal.items)
         return [item.outcome for item in proposal.items if item.outcome is not None]
 
     def _begin(self, changes: Sequence[Prepared]) -> Proposal:
@@ -150,8 +150,7 @@ class Reviews:
                 conflicts += file.rebase(file.text, document.rope)
         self._open[proposal.id] = proposal
         proposal.disposers += [self._documents.watch(file.key) for file in proposal.files]
-        closed = [file.path for file in proposal.files if file.changes_text and self._documents.at(file.path) is None]
-        proposal.disposers.append(self._watches.watch(closed))
+        self._watches.follow(proposal, [file for file in proposal.files if self._documents.at(file.path) is None])
         described = tuple(self._describe(file, file.items) for file in proposal.files)
         self._log.append(ReviewOpened(proposal=proposal.id, files=described))
         self._settle((item, self._conflict(item)) for item in conflicts)
@@ -170,8 +169,7 @@ class Reviews:
         elif self._preview.can_show(proposal):
             await self._preview.show(proposal)
         else:
-            more = f" and {len(proposal.files) - 1} more" if len(proposal.files) > 1 else ""
-            self._editor.tell(f"DSH proposes {words_of(proposal.files[0])}{more}: accept or reject it by code action")
+            self._editor.tell(announcement(proposal))
 
     # -- deciding --------------------------------------------------------------------------------------------
 
@@ -230,20 +228,22 @@ class Reviews:
         items, landed = self._select(hunks, uri)
         self._settle((item, item.as_outcome("rejected", comment=comment)) for item in items)
         if landed:
-            self._tasks.start_soon(self._take_back, landed)
+            self._tasks.start_soon(self._take_back, landed, comment)
         return self.pending_count()
 
-    async def _take_back(self, edits: Sequence[EditLanded]) -> None:
-        for undone in await self.take_back(edits, signal=AbortSignal()):
+    async def _take_back(self, edits: Sequence[EditLanded], comment: str | None) -> None:
+        for undone in await self.take_back(edits, signal=AbortSignal(), comment=comment):
             if undone.reason is not None:
                 name = undone.edit.uri.rsplit("/", 1)[-1]
                 self._editor.warn(f"DSH: an edit of {name} was not taken back: {undone.reason}")
 
-    async def take_back(self, edits: Sequence[EditLanded], *, signal: AbortSignal) -> list[Undone]:
+    async def take_back(
+        self, edits: Sequence[EditLanded], *, signal: AbortSignal, comment: str | None = None
+    ) -> list[Undone]:
         """Take landed edits back, the last first, and tell what became of each."""
         if not self._may_write():
             return [Undone(edit=edit, reason="this editor cannot take edits safely") for edit in edits]
-        undone = await self._undo.take_back(edits, signal=signal)
+        undone = await self._undo.take_back(edits, signal=signal, comment=comment)
         self._show_decided()
         return undone
 
@@ -278,33 +278,25 @@ class Reviews:
         return sorted(accepted, key=lambda item: item.hunk.span.start)
 
     def _select(self, hunks: Selection, uri: str | None) -> tuple[list[Item], list[EditLanded]]:
-        """The hunks that are named, as they wait or as they landed, the last first."""
-        waiting = self.pending() if uri is None else self.pending_at(identity(uri))
+        """The hunks that are named, as they wait or as they landed, the last first.
+
+        All are those that wait, or if none does, those that landed and that nobody was asked about: who accepted an
+        edit and then rejects the rest once too often does not lose it.
+        """
+        key = identity(uri) if uri is not None else None
+        waiting = self.pending() if key is None else self.pending_at(key)
         if hunks == "all":
-            return waiting, []
+            return waiting, [] if waiting else self.landed.unasked(key)
         by_id = {item.hunk.id: item for item in waiting}
-        items: list[Item] = []
-        landed: list[EditLanded] = []
-        for wanted in dict.fromkeys(hunks):
-            if wanted in by_id:
-                items.append(by_id[wanted])
-            elif (edit := self.landed.get(wanted)) is not None:
-                landed.insert(0, edit)
-            else:
+        for wanted in hunks:
+            if wanted not in by_id and self.landed.get(wanted) is None:
                 raise SessionError(f"hunk {wanted} is not waiting for a decision", code="NOT_PENDING")
-        return items, landed
+        items = [by_id[wanted] for wanted in dict.fromkeys(hunks) if wanted in by_id]
+        return items, self.landed.last_first(set(hunks).difference(by_id))
 
     def _conflict(self, item: Item) -> HunkOutcome:
         document = self._documents.at(item.file.path)
         return item.as_outcome("conflict", current=str(document.rope if document else item.file.text))
-
-    def _given_up(self, item: Item) -> HunkOutcome:
-        """What a cancel makes of a hunk; what was sent may still arrive, and nobody may claim that it did not."""
-        if item.seen_at is not None:
-            return item.as_outcome("landed", lines=item.seen_at, note="cancelled before it was known to be saved")
-        if item.state == "sent" and not item.refused:
-            return item.as_outcome("unconfirmed")
-        return item.as_outcome("unconfirmed", note=STILL_SHOWN) if item.previewed else item.as_outcome("cancelled")
 
     def _settle(self, settled: Settled) -> None:
         """Decide hunks, log it, and end the proposals that have none left."""
@@ -317,14 +309,7 @@ class Reviews:
                 self._applier.await_previewed(item)  # the editor's own preview can still apply it
             item.state, item.outcome = "decided", outcome
             files.append(item.file)
-            decided.setdefault(item.file.proposal, []).append(
-                HunkDecided(
-                    id=item.hunk.id,
-                    outcome=outcome.outcome,
-                    text=item.hunk.new if item.edited and outcome.outcome == "landed" else None,
-                    comment=outcome.comment,
-                )
-            )
+            decided.setdefault(item.file.proposal, []).append(item.as_decided(outcome))
         for proposal_id, hunks in decided.items():
             self._log.append(ReviewDecided(proposal=proposal_id, hunks=tuple(hunks)))
             if all(item.state == "decided" for item in self._open[proposal_id].items):
@@ -385,6 +370,8 @@ class Reviews:
         text = Rope.of(text_on_disk(Path(document.key)) or "")
         for file in self._files_of(document):
             lost = file.rebase(document.rope, text)
+            if file.waiting and (proposal := self._open.get(file.proposal)) is not None:
+                self._watches.follow(proposal, [file])
             self._settle((item, self._conflict(item)) for item in lost)
 
     def _refresh(self, files: Iterable[FileUnderReview]) -> None:
@@ -393,6 +380,6 @@ class Reviews:
             for key in {file.key for file in files}:
                 document = self._documents.at(Path(key))
                 if document is not None:
-                    hints = [hint(document, item) for item in self.pending_at(key)]
+                    hints = self._documents.hints_of(document)
                     self._editor.publish_diagnostics(document.uri, document.version, hints)
         self.changed(None)

@@ -170,10 +170,12 @@ class Sessions:
         Raises:
             SessionError: `UNKNOWN_TURN`, there is no such ended turn.
         """
-        source = self.get(session).session.log
+        parent = self.get(session).session
+        source = parent.log
         events = fork_events(source, _end_of(source, turn))
         root = Path(source.header.cwd)
         live = self._start(new_log(self._settings, root, parent=source.header.id, events=events))
+        await anyio.to_thread.run_sync(live.session.copies.take_over, parent.copies)
         await live.session.on_disk()
         return live
 

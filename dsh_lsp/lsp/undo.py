@@ -58,7 +58,9 @@ class Undo:
         self._settle = settle
         self._one_at_a_time = anyio.Lock()
 
-    async def take_back(self, edits: Sequence[EditLanded], *, signal: AbortSignal) -> list[Undone]:
+    async def take_back(
+        self, edits: Sequence[EditLanded], *, signal: AbortSignal, comment: str | None = None
+    ) -> list[Undone]:
         """Take edits back, in the order given: the last first. A cancel leaves what has not begun."""
         done: list[Undone] = []
         async with self._one_at_a_time:
@@ -66,10 +68,10 @@ class Undo:
                 if signal.aborted:
                     done += [Undone(edit=edit, reason=CANCELLED) for edit in group]
                 else:
-                    done += await self._together(list(group))
+                    done += await self._together(list(group), comment)
         return done
 
-    async def _together(self, edits: Sequence[EditLanded]) -> list[Undone]:
+    async def _together(self, edits: Sequence[EditLanded], comment: str | None) -> list[Undone]:
         """Take the edits of one proposal back."""
         plans: list[TakeBack] = []
         left: list[Undone] = []
@@ -84,6 +86,8 @@ class Undo:
             return left
         proposal = Proposal(self._new_id())
         proposal.files = [self._file(proposal.id, list(group)) for group in _by_file(plans)]
+        for item in proposal.items:
+            item.comment = comment
         self._open_review(proposal)
         async with anyio.create_task_group() as group:
             for key in {file.key for file in proposal.files}:

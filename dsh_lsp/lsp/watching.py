@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 from dsh_lsp.abort import Disposer
 from dsh_lsp.lsp.documents import uri_of
 from dsh_lsp.lsp.editor import Editor
+from dsh_lsp.lsp.proposal import FileUnderReview, Proposal
 
 SPECIAL = frozenset("*?{}[]")  # a pattern has no way to say that they are meant as they are
 
@@ -25,6 +26,12 @@ class FileWatches:
     def __init__(self, editor: Editor, tasks: TaskGroup) -> None:
         self._editor = editor
         self._tasks = tasks
+
+    def follow(self, proposal: Proposal, files: Iterable[FileUnderReview]) -> None:
+        """Watch files of a proposal until it is decided, each once."""
+        paths = {file.path for file in files if file.changes_text and file.path.is_absolute()} - proposal.watched
+        proposal.watched |= paths
+        proposal.disposers.append(self.watch(paths))
 
     def watch(self, paths: Iterable[Path]) -> Disposer:
         """Be told when one of the files is made, changed or deleted."""

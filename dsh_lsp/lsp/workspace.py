@@ -17,7 +17,7 @@ from dsh_lsp.decisions import Effect, GrantKey
 from dsh_lsp.lsp.documents import Document, Documents, path_of, uri_of
 from dsh_lsp.lsp.review import Reviews
 from dsh_lsp.workspace.changes import Prepared, prepare
-from dsh_lsp.workspace.disk import read_file, text_on_disk
+from dsh_lsp.workspace.disk import read_file, text_on_disk, written_at
 from dsh_lsp.workspace.edits import FileChange, FileEdit, HunkOutcome, Snapshot
 from dsh_lsp.workspace.pages import is_large, read_page
 from dsh_lsp.workspace.paths import NOTHING, Guarded, effects_of, in_workspace, resolve, shown
@@ -65,14 +65,16 @@ class EditorWorkspace:
         if document is None:
             text = (await anyio.to_thread.run_sync(read_file, real, name)).text
             return Snapshot(uri=uri_of(real), path=name, rope=Rope.of(text))
-        rope, version = document.rope, document.version
+        rope, version, told_at = document.rope, document.version, document.told_at
         saved = await anyio.to_thread.run_sync(text_on_disk, real)
+        dirty = not self._documents.is_saved(str(rope), saved)
         return Snapshot(
             uri=document.uri,
             path=name,
             rope=rope,
             version=version,
-            dirty=not self._documents.is_saved(str(rope), saved),
+            dirty=dirty,
+            outdated=dirty and await anyio.to_thread.run_sync(written_at, real) > told_at,
             unconfirmed=self._reviews.is_unconfirmed(document.key),
         )
 

@@ -5,14 +5,14 @@ Rules: what counts as told is what the log shows, so that nothing is told twice,
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from dsh_lsp.agent.driver import new_id
 from dsh_lsp.agent.hooks import AgentHooks, Enter, PreStep, Reject
-from dsh_lsp.decisions import EditLanded, ReviewOpened
+from dsh_lsp.decisions import EditLanded, ReviewDecided, ReviewOpened
 from dsh_lsp.events import LogEvent
 from dsh_lsp.messages import PluginSource, TextBlock, UserMessage
 from dsh_lsp.plugin import Context
@@ -28,16 +28,21 @@ def apply(ctx: Context, _settings: Any) -> None:
     log, root = ctx.get(SessionLog), ctx.get(Workspace).root
     undoing: dict[str, str] = {}  # a hunk that takes another back, and its file
     untold: dict[str, int] = {}
+    comments: dict[str, None] = {}  # the person's words, in order, each once
 
     def note(event: LogEvent) -> None:
         match event.data:
             case ReviewOpened(files=files):
                 undoing.update({h.id: file.uri for file in files for h in file.hunks if h.undoes is not None})
             case EditLanded(hunk=hunk) if hunk in undoing:
-                uri = undoing.pop(hunk)
-                untold[uri] = untold.get(uri, 0) + 1
+                untold[undoing[hunk]] = untold.get(undoing[hunk], 0) + 1
+            case ReviewDecided(hunks=hunks):
+                for decided in hunks:
+                    if undoing.pop(decided.id, None) and decided.outcome == "landed" and decided.comment:
+                        comments[decided.comment] = None
             case UserMessage(source=PluginSource(plugin=plugin)) if plugin == name:
                 untold.clear()
+                comments.clear()
             case _:
                 pass
 
@@ -46,7 +51,7 @@ def apply(ctx: Context, _settings: Any) -> None:
         goes_on = isinstance(decision, Enter) and (decision.messages or payload.step > 1)
         if not untold or not isinstance(decision, Enter) or not goes_on:
             return decision
-        return replace(decision, messages=(notice(untold, root.as_posix()), *decision.messages))
+        return replace(decision, messages=(notice(untold, root.as_posix(), comments), *decision.messages))
 
     for event in log.facts():
         note(event)
@@ -54,13 +59,14 @@ def apply(ctx: Context, _settings: Any) -> None:
     ctx.listen(ctx.get(AgentHooks).pre_step, tell)
 
 
-def notice(files: dict[str, int], root: str) -> UserMessage:
-    """What the model reads: the files and how many edits of each."""
+def notice(files: dict[str, int], root: str, comments: Iterable[str] = ()) -> UserMessage:
+    """What the model reads: the files, how many edits of each, and what the user said with it."""
     listed = [f"{_shown(uri, root)} ({count} {'edit' if count == 1 else 'edits'})" for uri, count in files.items()]
     text = (
         f"The user has taken back edits of yours that had landed: {', '.join(listed)}. "
         "Read these files before you go on, and do not make the same edits again unless you are asked to."
     )
+    text += "".join(f"\nThe user's words: {comment}" for comment in comments)
     source = PluginSource(plugin=name, form="notice", summary=f"edits taken back: {', '.join(listed)}"[:120])
     return UserMessage(id=new_id(), content=(TextBlock(text=text),), source=source)
 

@@ -16,7 +16,15 @@ from pathlib import Path
 from dsh_lsp.decisions import GrantKey
 from dsh_lsp.errors import ToolError
 from dsh_lsp.workspace.copies import Copies
-from dsh_lsp.workspace.disk import MAX_FILE_BYTES, create_file, decode_bytes, move_file, read_bytes, remove_file
+from dsh_lsp.workspace.disk import (
+    MAX_FILE_BYTES,
+    check_not_read_only,
+    create_file,
+    decode_bytes,
+    move_file,
+    read_bytes,
+    remove_file,
+)
 from dsh_lsp.workspace.edits import FileChange, FileDelete, FileEdit, FileRename, FileRestore, Snapshot
 from dsh_lsp.workspace.paths import Guarded, check_writable, from_home, resolve
 
@@ -59,7 +67,7 @@ def prepare(
     """Check a change; `is_open` tells whether an editor holds a document, on disk or not.
 
     Raises:
-        ToolError: `OUTSIDE`, `RIGHTS`, `EXISTS`, `NOT_FOUND`, `NOT_A_FILE`, `TOO_LARGE`.
+        ToolError: `OUTSIDE`, `RIGHTS`, `EXISTS`, `NOT_FOUND`, `NOT_A_FILE`, `TOO_LARGE`, `NOT_WRITABLE`.
     """
     real = resolve(root, change.path, approved, guarded, kind="edit")
     check_writable(root, real, approved, guarded)
@@ -78,8 +86,11 @@ def prepare(
         case FileDelete():
             _check_plain(root, change.path, real)
             data = read_bytes(real, change.path)
-            return Prepared(change=replace(change, data=data, text=shown_text(data)), path=real, may_write=may_write)
-        case FileEdit():
+            gone = replace(change, data=data, text=shown_text(data), mode=real.stat().st_mode)
+            return Prepared(change=gone, path=real, may_write=may_write)
+        case FileEdit() if not is_open(real):  # else its editor says what it thinks of it
+            check_not_read_only(real, change.path)
+        case _:
             pass
     return Prepared(change=change, path=real, may_write=may_write)
 
@@ -136,8 +147,8 @@ def carry_out(prepared: Prepared) -> None:
         case Prepared(change=FileDelete(data=data, path=name), path=path):
             check_unchanged(path, data, name)
             remove_file(path, name)
-        case Prepared(change=FileRestore(data=data, path=name), path=path):
-            create_file(path, data, name)
+        case Prepared(change=FileRestore(data=data, path=name, mode=mode), path=path):
+            create_file(path, data, name, mode)
         case _:
             raise AssertionError(f"hunks decide on {prepared.change}")
 
@@ -170,4 +181,4 @@ def copy_of(prepared: Prepared, hunk: str, copies: Copies) -> str | None:
         ToolError: `NOT_WRITABLE`.
     """
     change = prepared.change
-    return copies.keep(hunk, change.data) if isinstance(change, FileDelete) else None
+    return copies.keep(hunk, change.data, change.mode) if isinstance(change, FileDelete) else None

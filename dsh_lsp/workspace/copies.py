@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import re
+import shutil
 from pathlib import Path
 
 from dsh_lsp.errors import ToolError
 
+log = logging.getLogger(__name__)
+
+_MODE = re.compile(r"\.([0-7]{4})\Z")
+
 
 class Copies:
-    """The copies of one session, one file each, by the id of the hunk that they belong to."""
+    """The copies of one session, one file each, by the ids of their hunks and the modes of what went."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def keep(self, name: str, data: bytes) -> str:
-        """Keep a file's bytes; the name by which they are read.
+    def keep(self, name: str, data: bytes, mode: int | None = None) -> str:
+        """Keep a file's bytes and its mode; the name by which they are read.
 
         Raises:
             ToolError: `NOT_WRITABLE`; what cannot be kept must not be taken away.
         """
+        if mode is not None:
+            name = f"{name}.{mode & 0o7777:04o}"
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             path = self._folder / name
@@ -38,3 +48,20 @@ class Copies:
             return (self._folder / Path(name).name).read_bytes()
         except OSError as error:
             raise ToolError("its copy is gone", code="NOT_FOUND") from error
+
+    def mode_of(self, name: str) -> int | None:
+        """The mode of what a copy was made of, where it is known."""
+        found = _MODE.search(name)
+        return int(found[1], 8) if found else None
+
+    def take_over(self, other: Copies) -> None:
+        """Hold what another session holds, too; it may be thrown away. Blocks."""
+        try:
+            for path in other._folder.iterdir() if other._folder.is_dir() else ():
+                self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                try:
+                    os.link(path, self._folder / path.name)  # nobody changes a copy
+                except OSError:
+                    shutil.copy2(path, self._folder / path.name)
+        except OSError as error:  # what is missing is told when it is wanted
+            log.warning("copies of deleted files cannot be taken over: %s", error.strerror)

@@ -1,7 +1,7 @@
 """Disk: text files as bytes, so that what was not edited is written back as it was.
 
-Rules: encoding, byte-order mark, line ends, final newline and mode are kept; what does not decode is never
-written; a file is replaced only if it still holds what was read.
+Rules: encoding, byte-order mark, line ends, final newline, mode, owner and extended attributes are kept; what does
+not decode or is read-only is never written; a file is replaced only if it still holds what was read.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import codecs
 import os
 import shutil
 import stat
+import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -101,8 +103,16 @@ def text_on_disk(path: Path) -> str | None:
         return None
 
 
-def create_file(path: Path, content: str | bytes, name: str) -> None:
-    """Create a file that must not exist, with its content, or leave nothing behind.
+def written_at(path: Path) -> float:
+    """When a file was last written, in seconds of the epoch; 0 if it is not there."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def create_file(path: Path, content: str | bytes, name: str, mode: int | None = None) -> None:
+    """Create a file that must not exist, with its content and perhaps its mode, or leave nothing behind.
 
     Raises:
         ToolError: `EXISTS`, `NOT_WRITABLE`.
@@ -112,6 +122,8 @@ def create_file(path: Path, content: str | bytes, name: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("xb") as file:
             try:
+                if mode is not None:
+                    path.chmod(stat.S_IMODE(mode))
                 file.write(data)
             except BaseException:
                 path.unlink(missing_ok=True)
@@ -123,7 +135,7 @@ def create_file(path: Path, content: str | bytes, name: str) -> None:
 
 
 def replace_file(path: Path, before: DiskText, text: str, name: str) -> None:
-    """Replace a file's text if it still holds what was read; links are followed and the mode is kept.
+    """Replace a file's text if it still holds what was read; links are followed.
 
     Raises:
         ToolError: `CHANGED`, `NOT_WRITABLE`.
@@ -133,8 +145,8 @@ def replace_file(path: Path, before: DiskText, text: str, name: str) -> None:
     try:
         if target.read_bytes() != before.raw:
             raise ToolError(f"{name} was changed by another program", code="CHANGED")
-        found = target.stat()
-        if found.st_nlink > 1 or not os.access(target.parent, os.W_OK):
+        check_not_read_only(target, name)
+        if target.stat().st_nlink > 1 or not os.access(target.parent, os.W_OK):
             target.write_bytes(data)  # renaming would part it from its other names
             return
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:80]}.")
@@ -143,13 +155,43 @@ def replace_file(path: Path, before: DiskText, text: str, name: str) -> None:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            shutil.copymode(target, temporary)
-            Path(temporary).replace(target)
+            if _is_made_alike(Path(temporary), target):
+                Path(temporary).replace(target)
+            else:
+                Path(temporary).unlink()
+                target.write_bytes(data)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
     except OSError as error:
         raise ToolError(f"{name} cannot be written: {error.strerror}", code="NOT_WRITABLE") from error
+
+
+def check_not_read_only(path: Path, name: str) -> None:
+    """Refuse a file whose owner has made it read-only, though its folder would let it be replaced.
+
+    Raises:
+        ToolError: `NOT_WRITABLE`.
+    """
+    if path.exists() and not (path.stat().st_mode & 0o222 and os.access(path, os.W_OK)):
+        raise ToolError(f"{name} is read-only; the agent does not write it", code="NOT_WRITABLE")
+
+
+def _is_made_alike(path: Path, model: Path) -> bool:
+    """Give a file the owner, the attributes and the mode of another; False if it cannot have the owner."""
+    wanted, given = model.stat(), path.stat()
+    if (wanted.st_uid, wanted.st_gid) != (given.st_uid, given.st_gid):
+        try:
+            os.chown(path, wanted.st_uid, wanted.st_gid)
+        except OSError:
+            return False
+    if sys.platform == "linux":
+        with suppress(OSError):  # a file system without them
+            for attribute in os.listxattr(model):
+                with suppress(OSError):  # one that only the system sets
+                    os.setxattr(path, attribute, os.getxattr(model, attribute))
+    shutil.copymode(model, path)
+    return True
 
 
 def move_file(path: Path, target: Path, name: str) -> None:

@@ -29,7 +29,8 @@ class Snapshot:
     """A document as it was read: `version` is the editor's, None for a file that is not open.
 
     `dirty` says that the editor's text is not the file's, `unconfirmed` that an accepted edit was sent to the editor
-    and has not been seen in the text. `uri` is spelled as the editor spells it.
+    and has not been seen in the text. `outdated` says that the file was written after the editor's text last
+    changed, and holds another one. `uri` is spelled as the editor spells it.
     """
 
     uri: str
@@ -38,6 +39,7 @@ class Snapshot:
     version: int | None = None
     dirty: bool = False
     unconfirmed: bool = False
+    outdated: bool = False
 
     @property
     def text(self) -> str:
@@ -64,10 +66,11 @@ class FileEdit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRestore:
-    """A deleted file comes back with its bytes."""
+    """A deleted file comes back with its bytes and its mode."""
 
     path: str
     data: bytes
+    mode: int | None = None
     kind: FileKind = "create"
 
 
@@ -82,11 +85,12 @@ class FileRename:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileDelete:
-    """A file goes; `data` is what it held when that was proposed, and `text` how a person reads it."""
+    """A file goes; `data` is what it held when that was proposed, `text` how a person reads it."""
 
     path: str
     data: bytes = b""
     text: str = ""
+    mode: int | None = None
     kind: FileKind = "delete"
 
 

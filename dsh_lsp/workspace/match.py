@@ -17,8 +17,18 @@ from itertools import islice
 from typing import Literal
 
 from dsh_lsp.errors import ToolError
+from dsh_lsp.workspace.diff import differing_blocks
 from dsh_lsp.workspace.rope import Rope
-from dsh_lsp.workspace.text import Change, Span, occurrences, split_lines, with_line_ending
+from dsh_lsp.workspace.text import (
+    Change,
+    Span,
+    bare_lines,
+    count_line_ends,
+    line_end_of,
+    occurrences,
+    split_lines,
+    with_line_ending,
+)
 
 Reading = Literal["exact", "trailing space ignored", "indentation adapted"]
 
@@ -48,30 +58,47 @@ def find_match(document: Rope, old: str, new: str, *, name: str) -> Match:
     if not old.strip():
         raise ToolError("old_text must hold more than white space", code="EMPTY_MATCH")
     text, end = str(document), document.line_ending
-    old, new = with_line_ending(old, end), with_line_ending(new, end)
-    exact = list(islice(occurrences(text, old), MAX_PLACES + 1))
-    if exact:
-        spans = [Span(start, start + len(old)) for start in exact]
-        return Match(change=Change(_only(spans, text, name), new), reading="exact")
+    for as_given in dict.fromkeys((old, with_line_ending(old, end))):
+        if exact := list(islice(occurrences(text, as_given), MAX_PLACES + 1)):
+            spans = [Span(start, start + len(as_given)) for start in exact]
+            ends = [one for one, count in count_line_ends(as_given).items() if count] or [end]
+            lines_as_there = with_line_ending(new, ends[0]) if len(ends) == 1 else new
+            return Match(change=Change(_only(spans, text, name), lines_as_there), reading="exact")
     lines, wanted = split_lines(text), split_lines(old)
     spans = _windows(lines, wanted, str.rstrip)
     if spans:
         span = _only(spans, text, name)
-        return Match(
-            change=Change(span, _ended_like(new, text[span.start : span.end], end)), reading="trailing space ignored"
-        )
+        there = text[span.start : span.end]
+        replacement = _carried(split_lines(there), wanted, split_lines(new), lambda line: line, end)
+        return Match(change=Change(span, _ended_like(replacement, there, end)), reading="trailing space ignored")
     adapted = [
         (span, indents) for span in _windows(lines, wanted, str.strip) if (indents := _indents(text, span, wanted))
     ]
     if adapted:
         span = _only([span for span, _ in adapted], text, name)
         indents = next(indents for at, indents in adapted if at == span)
-        replacement = "".join(_reindented(line, indents) for line in split_lines(new))
-        return Match(
-            change=Change(span, _ended_like(replacement, text[span.start : span.end], end)),
-            reading="indentation adapted",
+        there, wished = text[span.start : span.end], split_lines(new)
+        deeper = _units(indents, lines, [*wanted, *wished])
+        replacement = _carried(
+            split_lines(there), wanted, wished, lambda line: _reindented(line, indents, deeper), end
         )
+        return Match(change=Change(span, _ended_like(replacement, there, end)), reading="indentation adapted")
     raise ToolError(_miss(lines, wanted, name), code="NO_MATCH")
+
+
+def ended_like(document: Rope, content: str) -> str:
+    """A whole new text with the line ends of a document: lines that stay keep their own, where several are in use."""
+    lines, end = split_lines(str(document)), document.line_ending
+    if sum(count > 0 for count in count_line_ends(str(document)).values()) < 2:
+        return with_line_ending(content, end)
+    before, after = (Rope.of(with_line_ending(text, "\n")) for text in (str(document), content))
+    result: list[str] = []
+    kept = 0
+    for change in before.line_changes(after):
+        first, last = (before.place_at(at)[0] for at in (change.span.start, change.span.end))
+        result += [*lines[kept:first], with_line_ending(change.text, end)]
+        kept = last if change.span.end < len(before) else len(lines)
+    return "".join([*result, *lines[kept:]])
 
 
 def _windows(lines: Sequence[str], wanted: Sequence[str], fold: Callable[[str], str]) -> list[Span]:
@@ -92,7 +119,7 @@ def _windows(lines: Sequence[str], wanted: Sequence[str], fold: Callable[[str], 
 def _only(spans: Sequence[Span], text: str, name: str) -> Span:
     if len(spans) == 1:
         return spans[0]
-    numbers = [str(text.count("\n", 0, span.start) + 1) for span in spans[:10]]
+    numbers = [str(count_line_ends(text[: span.start]).total() + 1) for span in spans[:10]]
     more = "" if len(spans) <= 10 else " and more" if len(spans) > MAX_PLACES else f" and {len(spans) - 10} more"
     count = f"more than {MAX_PLACES}" if len(spans) > MAX_PLACES else len(spans)
     raise ToolError(
@@ -100,6 +127,24 @@ def _only(spans: Sequence[Span], text: str, name: str) -> Span:
         "add lines around it until it is unique",
         code="AMBIGUOUS",
     )
+
+
+def _carried(
+    there: Sequence[str], wanted: Sequence[str], new: Sequence[str], adapt: Callable[[str], str], end: str
+) -> str:
+    """The new lines as they are written there: those that the old text has too are the document's own, untouched."""
+    lines: list[str] = []
+    known, wished = (bare_lines("".join(some)) for some in (wanted, new))
+    kept = 0
+    for i1, i2, j1, j2 in differing_blocks(known, wished):
+        lines += there[kept:i1]
+        for offset, line in enumerate(wished[j1:j2]):
+            beside = there[max(0, min(i1 + offset, i2 - 1))]
+            lines.append(adapt(line) + (line_end_of(beside) or end))
+        kept = i2
+    lines += there[kept:]
+    lines[:-1] = [line if line_end_of(line) else line + end for line in lines[:-1]]
+    return "".join(lines)
 
 
 def _ended_like(new: str, old: str, end: str) -> str:
@@ -125,7 +170,41 @@ def _indents(text: str, span: Span, wanted: Sequence[str]) -> dict[str, str] | N
     return indents
 
 
-def _reindented(line: str, indents: dict[str, str]) -> str:
+def _units(indents: dict[str, str], lines: Sequence[str], model: Sequence[str]) -> Callable[[str], str]:
+    """How the document writes what the model indents deeper, by the steps in which both do it.
+
+    Where both use spaces, steps of another width are believed only if the known depths are in that relation.
+    """
+    theirs, mine = _unit(lines), _unit(model)
+    if not theirs or not mine or theirs == mine:
+        return lambda deeper: deeper
+    widths = [(len(here), len(there)) for here, there in indents.items() if here]
+    in_relation = bool(widths) and all(there * len(mine) == here * len(theirs) for here, there in widths)
+    if theirs[0] == mine[0] and not in_relation:
+        return lambda deeper: deeper
+    return lambda deeper: (
+        theirs * (len(deeper) // len(mine))
+        if deeper == mine * (len(deeper) // len(mine))
+        else deeper  # not a depth of its own, but an alignment
+    )
+
+
+def _unit(lines: Sequence[str]) -> str:
+    """One step of indentation: a tab, or the spaces by which most deeper lines are deeper; empty if none."""
+    steps: Counter[str] = Counter()
+    above = ""
+    for line in lines:
+        if line.strip():
+            indent = _indent(line)
+            if indent.startswith("\t"):
+                steps["\t"] += 1
+            elif len(indent) > len(above) and not above.startswith("\t"):
+                steps[" " * (len(indent) - len(above))] += 1
+            above = indent
+    return steps.most_common(1)[0][0] if steps else ""
+
+
+def _reindented(line: str, indents: dict[str, str], written: Callable[[str], str]) -> str:
     """A new line with the document's indentation; a depth that the old text did not have goes on from the nearest."""
     if not line.strip():
         return line
@@ -135,10 +214,7 @@ def _reindented(line: str, indents: dict[str, str]) -> str:
         shallow = min(indents, key=len)
         excess = len(shallow) - len(indent)
         return indents[shallow][: max(0, len(indents[shallow]) - excess)] + line.lstrip(" \t")
-    deeper = indent[len(known) :]
-    if deeper and indents[known].startswith("\t") and not known.startswith("\t"):
-        deeper = "\t" * max(1, len(deeper) // 4)
-    return indents[known] + deeper + line.lstrip(" \t")
+    return indents[known] + written(indent[len(known) :]) + line.lstrip(" \t")
 
 
 # -- a miss --------------------------------------------------------------------------------------------------

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from dsh_lsp.workspace.diff import common_prefix
 
+LINE_END = r"(?:\r\n|\n|\r)"  # a regular expression
+
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _EXOTIC = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
@@ -39,6 +41,11 @@ def most_used(ends: Counter[str]) -> str:
 def with_line_ending(text: str, end: str) -> str:
     """The same lines, all ending in `end`."""
     return re.sub(r"\r\n|\n|\r", end, text)
+
+
+def bare_lines(text: str) -> list[str]:
+    """Split into lines without their ends; no empty last line."""
+    return [line.rstrip("\r\n") for line in split_lines(text)]
 
 
 def same_lines(one: str, other: str) -> bool:

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from dsh_lsp.abort import Cause
-from dsh_lsp.lsp.review import STILL_SHOWN
+from dsh_lsp.lsp.proposal import STILL_SHOWN
 from tests.support.review_bench import Bench, play
 
 

@@ -169,3 +169,66 @@ def test_a_file_with_two_texts_in_the_editor_is_not_edited_until_they_agree(tmp_
         assert outcome.outcome == "landed"
 
     play(tmp_path, story)
+
+
+# -- what was given up ---------------------------------------------------------------------------------------
+
+
+async def give_up(bench: Bench) -> None:
+    """An edit is accepted, answered for, and never seen."""
+    await bench.open("a.txt")
+    proposed = bench.propose(await bench.edit("a.txt", AFTER))
+    await accept(bench)
+    await anyio.sleep(12)
+    assert proposed.outcomes is not None
+    assert [outcome.outcome for outcome in proposed.outcomes] == ["unconfirmed"]
+    assert (await bench.workspace.read("a.txt")).unconfirmed
+
+
+def test_what_was_given_up_is_awaited_no_longer_once_its_buffer_is_closed(root) -> None:
+    async def story(bench: Bench) -> None:
+        await give_up(bench)
+        bench.editor.close(bench.uri("a.txt"))
+        await anyio.sleep(0.1)
+        assert not (await bench.workspace.read("a.txt")).unconfirmed
+        await bench.open("a.txt")
+        assert not (await bench.workspace.read("a.txt")).unconfirmed
+        await bench.type("a.txt", "two", "2")
+        assert bench.landed() == [], "that is the user's own"
+
+    play(root, story, LIAR)
+
+
+@pytest.mark.parametrize("when", ["saved before it is closed", "there when it is opened again"])
+def test_what_was_given_up_has_landed_when_a_closed_and_reopened_file_shows_it(root, when: str) -> None:
+    async def story(bench: Bench) -> None:
+        await give_up(bench)
+        if when == "saved before it is closed":
+            (root / "a.txt").write_text(AFTER)
+        bench.editor.close(bench.uri("a.txt"))
+        await anyio.sleep(0.5)
+        (root / "a.txt").write_text(AFTER)
+        await bench.open("a.txt")
+        await anyio.sleep(0.5)
+        assert [edit.after for edit in bench.landed()] == ["2\n"]
+        assert await bench.rewind() == [None]
+        assert bench.text("a.txt") == BEFORE
+
+    play(root, story, LIAR)
+
+
+@pytest.mark.parametrize("story_of", ["a minute later", "after something else"])
+def test_a_line_that_the_user_types_when_nothing_can_come_any_more_is_the_users(root, story_of: str) -> None:
+    async def story(bench: Bench) -> None:
+        await give_up(bench)
+        if story_of == "a minute later":
+            await anyio.sleep(60)
+        else:
+            await bench.type("a.txt", "one", "uno")
+            await anyio.sleep(2)
+        assert not (await bench.workspace.read("a.txt")).unconfirmed
+        await bench.type("a.txt", "two", "2")
+        assert bench.landed() == []
+        assert await bench.rewind() == []
+
+    play(root, story, LIAR)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -232,3 +234,27 @@ def test_the_names_of_files_that_a_command_made_are_spelled_out(tmp_path: Path) 
     root.mkdir()
     outcome = over(root, "shell", lambda bench: use(bench, "shell", {"command": "touch $'a\\n[exit code 1]'"}))
     assert r"[created: a\n[exit code 1]]" in outcome.text.splitlines()
+
+
+@pytest.mark.parametrize("typed", [False, True], ids=["clean", "dirty"])
+def test_a_file_that_changed_on_disk_while_it_is_open_is_told_of(tmp_path: Path, typed: bool) -> None:
+    (tmp_path / "a.py").write_text(DISK)
+
+    async def story(bench: Bench) -> None:
+        await bench.open("a.py")
+        assert "newer" not in (await use(bench, "read_file", {"path": "a.py"})).text
+        if typed:
+            await bench.type("a.py", "1", "2")
+            told = (await use(bench, "read_file", {"path": "a.py"})).text
+            assert "the editor holds unsaved changes" in told
+            assert "newer" not in told
+        (tmp_path / "a.py").write_text("other = 3\n")
+        later = time.time() + 10
+        os.utime(tmp_path / "a.py", (later, later))
+        told = (await use(bench, "read_file", {"path": "a.py"})).text
+        assert "the file on disk is newer and differs" in told
+        assert bench.text("a.py").strip() in told
+        (tmp_path / "a.py").write_text(bench.text("a.py"))
+        assert "newer" not in (await use(bench, "read_file", {"path": "a.py"})).text
+
+    over(tmp_path, "read_file", story)

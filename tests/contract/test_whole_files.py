@@ -258,3 +258,40 @@ def test_an_editor_that_opened_a_link_is_not_asked_to_do_to_it_what_is_meant_for
         assert (root / "a.txt").read_text() == TEXT
 
     play(root, story, resource_operations=ABLE)
+
+
+def test_an_edit_of_a_read_only_file_is_refused_before_anybody_reviews_it_unless_an_editor_holds_it(root) -> None:
+    (root / "a.txt").chmod(0o444)
+
+    async def story(bench: Bench) -> None:
+        with pytest.raises(ToolError, match="is read-only"):
+            await bench.workspace.propose([await bench.edit("a.txt", "one\n2\n")], signal=AbortSignal())
+        await bench.open("a.txt")
+        (outcome,) = await bench.land(await bench.edit("a.txt", "one\n2\n"))
+        assert outcome.outcome == "landed"
+        assert bench.text("a.txt") == "one\n2\n"
+
+    play(root, story, Manners())
+
+
+def test_a_document_that_is_closed_while_it_waits_is_watched_from_then_on_and_once(root) -> None:
+    async def story(bench: Bench) -> None:
+        await bench.open("a.txt")
+        bench.propose(await bench.edit("a.txt", TEXT + "three\n"))
+        await anyio.sleep(0.5)
+        assert bench.editor.registered == []
+        for _ in range(2):
+            bench.editor.close(bench.uri("a.txt"))
+            await anyio.sleep(0.1)
+            await bench.open("a.txt")
+        bench.editor.close(bench.uri("a.txt"))
+        await anyio.sleep(0.1)
+        ((method, params),) = bench.editor.registered
+        assert method == "client/registerCapability"
+        (registration,) = params["registrations"]
+        assert registration["registerOptions"]["watchers"][0]["globPattern"]["pattern"] == "a.txt"
+        bench.reviews.reject("all", uri=None, comment=None)
+        await anyio.sleep(0.1)
+        assert [method for method, _ in bench.editor.registered][1:] == ["client/unregisterCapability"]
+
+    play(root, story, watches_files=True)

@@ -48,18 +48,26 @@ async def test_what_landed_unasked_is_kept_and_undone_by_lens_and_action(project
         editor.open("calc.py")
         await editor.command("dsh.followup", {"text": "Mend both.", "wait": True})
         assert editor.text("calc.py") == MENDED
-        assert await lenses(editor, "calc.py") == ["1 DSH: Keep", "1 DSH: Undo", "5 DSH: Keep", "5 DSH: Undo"]
+        assert await lenses(editor, "calc.py") == [
+            "0 DSH: Keep all 2 edits of this file", "0 DSH: Undo all 2 edits of this file",
+            "1 DSH: Keep", "1 DSH: Undo", "5 DSH: Keep", "5 DSH: Undo",
+        ]  # fmt: skip
         titles = [action.title for action in await editor.code_actions("calc.py", 1)]
         assert "DSH: Keep this edit" in titles
         assert "DSH: Undo all 2 edits of this file" in titles
         await editor.choose("calc.py", 1, "DSH: Keep this edit")
         assert await lenses(editor, "calc.py") == ["5 DSH: Keep", "5 DSH: Undo"]
-        await editor.choose("calc.py", 5, "DSH: Undo this edit")
+        params = types.CodeLensParams(text_document=types.TextDocumentIdentifier(editor.uri("calc.py")))
+        *_, undo = await editor.client.text_document_code_lens_async(params)
+        (where,) = undo.command.arguments
+        hunks = where["hunks"] if isinstance(where, dict) else where.hunks
+        await editor.command("dsh.review.reject", {"hunks": hunks, "comment": "Too clever."})
         await editor.until(lambda: editor.text("calc.py") == CODE.replace("a - b", "a + b"))
         assert await lenses(editor, "calc.py") == []
         await editor.command("dsh.followup", {"text": "Go on.", "wait": True})
         (told,) = [m["content"] for m in model.requests[-1].body["messages"] if "taken back" in str(m["content"])]
         assert "calc.py (1 edit)" in told
+        assert told.endswith("The user's words: Too clever.")
 
 
 async def test_a_turn_is_rewound_while_nothing_runs_and_the_outcome_is_told(project, model) -> None:
@@ -113,3 +121,17 @@ async def test_files_that_no_document_shows_are_decided_from_any_document(projec
         assert (project / "lib" / "calc.py").read_text() == CODE
         assert not (project / "calc.py").exists()
         assert "the file is lib/calc.py now" in editor.tool_results[1]
+
+
+async def test_a_fork_takes_back_a_deletion_of_its_parent(project, model) -> None:
+    (project / "calc.py").chmod(0o755)
+    model.script(answer("Away.", calls=[("delete_file", {"path": "calc.py"})]), answer("Done."))
+    async with fake_editor(project, model_url=model.url, options={"mode": "auto-edit"}) as editor:
+        await editor.command("dsh.followup", {"text": "Delete it.", "wait": True})
+        assert not (project / "calc.py").exists()
+        fork = await editor.command("dsh.session.fork", {"turn": 1})
+        await editor.command("dsh.rewind", {"session": fork["session"], "turn": 1})
+        done = (await editor.event("rewind/done"))["data"]
+        assert (len(done["undone"]), done["left"]) == (1, [])
+        assert (project / "calc.py").read_text() == CODE
+        assert (project / "calc.py").stat().st_mode & 0o777 == 0o755

@@ -111,13 +111,19 @@ class Proposed:
 
 
 def make_bench(
-    root: Path, tasks: TaskGroup, manners: Manners, log: SessionLog | None = None, **profile: Any
+    root: Path,
+    tasks: TaskGroup,
+    manners: Manners,
+    log: SessionLog | None = None,
+    beside: Bench | None = None,
+    **profile: Any,
 ) -> Bench:
-    """Build a bench in the running loop; a log that is given is that of an earlier life."""
-    documents = Documents(manners.encoding)
-    editor = SimulatedEditor(documents, manners)
+    """Build a bench in the running loop; a log is that of an earlier life; one `beside` shares its editor."""
+    documents = beside.documents if beside else Documents(manners.encoding)
+    editor = beside.editor if beside else SimulatedEditor(documents, manners)
+    session = "s2" if beside else "s1"
     if log is None:
-        log = SessionLog(SessionHeader(id="s1", created_at=0, cwd=str(root)), clock=lambda: 0)
+        log = SessionLog(SessionHeader(id=session, created_at=0, cwd=str(root)), clock=lambda: 0)
         log.append(TurnStart(turn=1))
     ids = count(len(log))
     offers = ClientOffers(review=manners.reviews, save=True) if manners.saves else None
@@ -127,7 +133,7 @@ def make_bench(
         documents=documents,
         editor=Editor(editor, ClientProfile(dsh=offers, **{"name": "simulated", **profile})),
         tasks=tasks,
-        new_id=lambda: f"h{next(ids)}",
+        new_id=lambda: f"{'k' if beside else 'h'}{next(ids)}",
         root=root,
         copies=Copies(root.parent / f"{root.name}-copies"),
         applies_at_once=lambda: bench.at_once,

@@ -193,6 +193,7 @@ class SimulatedEditor:
             tuple[set[int], set[int]]
         ] = []  # the cells that the user took out and put in their place
         self.messages: list[str] = []
+        self.hints: dict[str, list[str]] = {}  # the hunks beside each document
         self.registered: list[tuple[str, dict[str, Any]]] = []
         self._next = count(1)
         self._lies = manners.lies
@@ -229,6 +230,8 @@ class SimulatedEditor:
     def notify(self, method: str, params: Any | None = None) -> None:
         if method == "window/showMessage" and params is not None:
             self.messages.append(params["message"])
+        elif method == "textDocument/publishDiagnostics" and params is not None:
+            self.hints[params["uri"]] = [one["code"] for one in params["diagnostics"]]
 
     def _take(self) -> None:
         if self._inbox:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from pydantic import Field
@@ -23,7 +24,7 @@ from dsh_lsp.workspace.match import find_match
 from dsh_lsp.workspace.port import Workspace
 from dsh_lsp.workspace.report import describe_outcomes, is_failure
 from dsh_lsp.workspace.rope import Rope
-from dsh_lsp.workspace.text import Change, Span, with_line_ending
+from dsh_lsp.workspace.text import LINE_END, Change, Span, bare_lines, with_line_ending
 from dsh_lsp.workspace.threads import in_thread
 
 MAX_CHARS_IN_LOOP: Final = 50_000
@@ -127,8 +128,8 @@ The user reviews the edit before it lands; the result tells what they decided.
             if path != shown:
                 parts.append(f"@@ {path}\n")
                 shown = path
-            parts += [f"-{line}\n" for line in replacement.old_text.splitlines()]
-            parts += [f"+{line}\n" for line in replacement.new_text.splitlines()]
+            parts += [f"-{line}\n" for line in bare_lines(replacement.old_text)]
+            parts += [f"+{line}\n" for line in bare_lines(replacement.new_text)]
         others = len({path for path, _ in args.replacements}) - 1
         more = f" and {others} more" if others else ""
         return Card(kind="diff", title=f"Edit {args.path}{more}", path=args.path, body="".join(parts))
@@ -153,9 +154,7 @@ def replaced(text: Rope, replacement: Replacement, name: str) -> tuple[Rope, str
         ToolError: `old_text` is not there, or more than once.
     """
     if replacement.replace_all:
-        end = text.line_ending
-        old, new = with_line_ending(replacement.old_text, end), with_line_ending(replacement.new_text, end)
-        changes = _everywhere(str(text), old, new)
+        changes = _everywhere(text, replacement.old_text, replacement.new_text)
         for change in reversed(changes):  # what comes before it stays where it is
             text = text.changed(change)
         if changes:
@@ -164,15 +163,18 @@ def replaced(text: Rope, replacement: Replacement, name: str) -> tuple[Rope, str
     return text.changed(match.change), None if match.reading == "exact" else match.reading
 
 
-def _everywhere(text: str, old: str, new: str) -> list[Change]:
-    """The changes that replace a piece wherever it stands; places that are near each other are one change."""
-    runs: list[Span] = []
-    at = text.find(old)
-    while at >= 0:
-        end = at + len(old)
-        if runs and at - runs[-1].end < NEAR_CHARS:
-            runs[-1] = Span(runs[-1].start, end)
+def _everywhere(text: Rope, old: str, new: str) -> list[Change]:
+    """The changes that replace a piece wherever it stands, whatever ends its lines; near places are one change."""
+    pattern = re.compile(LINE_END.join(map(re.escape, re.split(LINE_END, old))))
+    whole, runs = str(text), list[Span]()
+    for found in pattern.finditer(whole):
+        if runs and found.start() - runs[-1].end < NEAR_CHARS:
+            runs[-1] = Span(runs[-1].start, found.end())
         else:
-            runs.append(Span(at, end))
-        at = text.find(old, end)
-    return [Change(run, text[run.start : run.end].replace(old, new)) for run in runs]
+            runs.append(Span(*found.span()))
+
+    def written(found: re.Match[str]) -> str:
+        there = re.search(LINE_END, found[0])
+        return with_line_ending(new, there[0] if there else text.line_ending)
+
+    return [Change(run, pattern.sub(written, whole[run.start : run.end])) for run in runs]

@@ -68,7 +68,12 @@ with its number and a tab before it; they are not part of the file. Long files c
                 path=snapshot.path, first=args.offset, lines=lines, more=start + len(lines) < total, total=total
             )
             meta["digest"] = digest_of(snapshot.text)
-            if snapshot.dirty:
+            if snapshot.outdated:
+                notes.append(
+                    "shown is what the editor holds; the file on disk is newer and differs, and edits go into the "
+                    "editor's text: ask the user to reload or save it first"
+                )
+            elif snapshot.dirty:
                 notes.append("the editor holds unsaved changes, shown here")
             if snapshot.unconfirmed:
                 notes.append(

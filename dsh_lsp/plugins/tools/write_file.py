@@ -17,10 +17,11 @@ from dsh_lsp.tools.tool import (
 from dsh_lsp.wire import JsonObject
 from dsh_lsp.workspace.edits import FileEdit, Snapshot
 from dsh_lsp.workspace.knowledge import edit_meta
+from dsh_lsp.workspace.match import ended_like
 from dsh_lsp.workspace.port import Workspace
 from dsh_lsp.workspace.report import describe_outcomes, is_failure
 from dsh_lsp.workspace.rope import Rope
-from dsh_lsp.workspace.text import with_line_ending
+from dsh_lsp.workspace.text import bare_lines
 
 
 class WriteFileArgs(ToolArgs):
@@ -54,7 +55,7 @@ text before it is written; the result tells what they decided.
             if error.code != "NOT_FOUND":
                 raise
         if base is not None:
-            content = with_line_ending(content, base.rope.line_ending)
+            content = ended_like(base.rope, content)
         edit = FileEdit(path=base.path if base else args.path, base=base, new=Rope.of(content))
         outcomes = await self._workspace.propose([edit], execution.approved, signal=execution.signal)
         meta = edit_meta([edit], outcomes)
@@ -68,7 +69,7 @@ text before it is written; the result tells what they decided.
 
     def present_call(self, args: WriteFileArgs) -> Card:
         """Show the text."""
-        body = "".join(f"+{line}\n" for line in args.content.splitlines())
+        body = "".join(f"+{line}\n" for line in bare_lines(args.content))
         return Card(kind="diff", title=f"Write {args.path}", path=args.path, body=body)
 
     def present_result(self, args: WriteFileArgs, output: str, meta: JsonObject | None) -> Card:  # noqa: ARG002

@@ -2,7 +2,7 @@
 
 import * as vscode from 'vscode';
 
-const REVIEWED = new Set(['DSH: Accept', 'DSH: Reject']);
+const WAITS = /^DSH: (?:Accept|Reject)\b( all)?/;
 
 /**
  * The server's lenses as this client shows them: an edit that waits is reviewed, since here it can be seen first, and
@@ -13,12 +13,13 @@ export function shownLenses(lenses: vscode.CodeLens[], uri: string, inReview: bo
   return lenses.flatMap((lens) => {
     const { command, range } = lens;
     if (command === undefined) return [lens];
-    if (!REVIEWED.has(command.title)) {
+    const waits = WAITS.exec(command.title);
+    if (waits === null) {
       const words = command.title.replace(/^DSH: /, '');
-      const icon = words === 'Keep' ? 'check' : 'discard';
+      const icon = words.startsWith('Keep') ? 'check' : 'discard';
       return [new vscode.CodeLens(range, { ...command, title: `$(${icon})\u00a0${words}` })];
     }
-    if (inReview || lines.has(range.start.line)) return [];
+    if (inReview || waits[1] !== undefined || lines.has(range.start.line)) return [];
     lines.add(range.start.line);
     return [
       new vscode.CodeLens(range, {

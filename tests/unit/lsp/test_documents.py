@@ -128,7 +128,7 @@ def test_a_drive_is_one_whatever_the_spelling() -> None:
     assert len({identity(uri) for uri in spellings}) == 1
 
 
-@pytest.mark.parametrize("uri", ["untitled:Untitled-1", "dsh:/session/1", "https://x/y"])
+@pytest.mark.parametrize("uri", ["untitled:Untitled-1", "dsh:/session/1", "untitled:/x/y"])
 def test_what_is_no_file_has_no_path(uri: str) -> None:
     assert path_of(uri) is None
     assert identity(uri) == uri
@@ -213,3 +213,15 @@ def test_two_documents_of_one_file_keep_their_own_texts(tmp_path: Path) -> None:
     assert told == [
         ("opened", link), ("changed", link), ("changed", link), ("closed", link), ("opened", real), ("closed", real)
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "uri", ["untitled:Untitled-1", "untitled:///tmp/x.py", "untitled://x//y.py", "vscode-vfs://a/b"]
+)
+def test_a_document_without_a_file_is_found_by_its_uri_and_by_its_identity(uri: str) -> None:
+    documents = Documents()
+    documents.open(uri, 1, "text")
+    document = documents.get(uri)
+    assert document is not None
+    assert documents.at(Path(document.key)) is document
+    assert document.uri == uri

@@ -24,13 +24,16 @@ FAR = "-" * 5_000
     st.sampled_from(["a", "aa", "ab", "b\n", "\n"]),
     st.sampled_from(["", "a", "x\ny", "aa"]),
 )
-def test_all_places_are_replaced_however_far_apart(text: str, old: str, new: str) -> None:
-    before = Rope.of(text)
-    end = before.line_ending
-    piece = old.replace("\n", end)
-    if piece in text:
+def test_all_places_are_replaced_however_far_apart_and_whatever_ends_their_lines(
+    text: str, old: str, new: str
+) -> None:
+    before, plain = Rope.of(text), text.replace("\r\n", "\n")
+    if old in plain:
         after, note = replaced(before, Replacement(old_text=old, new_text=new, replace_all=True), "a")
-        assert str(after) == text.replace(piece, new.replace("\n", end))
+        assert str(after).replace("\r\n", "\n") == plain.replace(old, new)
+        if plain.count("\n") in (text.count("\r\n"), text.count("\n") - text.count("\r\n")):
+            end = before.line_ending
+            assert str(after) == text.replace(old.replace("\n", end), new.replace("\n", end))
         assert note is None
 
 

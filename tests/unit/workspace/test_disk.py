@@ -77,3 +77,37 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
         with pytest.raises(ToolError) as error:
             read_file(tmp_path / name, name)
         assert error.value.code == code
+
+
+@pytest.mark.parametrize("mode", [0o444, 0o555])
+def test_a_read_only_file_is_not_replaced(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "a"
+    path.write_text("old")
+    path.chmod(mode)
+    with pytest.raises(ToolError, match="a is read-only") as error:
+        replace_file(path, read_file(path, "a"), "new", "a")
+    assert error.value.code == "NOT_WRITABLE"
+    assert path.read_text() == "old"
+    assert [one.name for one in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_replaced_file_keeps_its_extended_attributes(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("old")
+    try:
+        os.setxattr(path, "user.origin", b"here")
+    except (AttributeError, OSError):
+        pytest.skip("this file system has no extended attributes")
+    replace_file(path, read_file(path, "a"), "new", "a")
+    assert (path.read_text(), os.getxattr(path, "user.origin")) == ("new", b"here")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
+def test_a_replaced_file_keeps_its_owner(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("old")
+    os.chown(path, 1234, 4321)
+    path.chmod(0o640)
+    replace_file(path, read_file(path, "a"), "new", "a")
+    found = path.stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (1234, 4321, 0o640)

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dsh_lsp.errors import ToolError
-from dsh_lsp.workspace.match import find_match
+from dsh_lsp.workspace.match import ended_like, find_match
 from dsh_lsp.workspace.rope import Rope
 
 DOC = "class A:\n\tdef one(self):\n\t\tif x:\n\t\t\treturn 1\n\n\tdef two(self):\n\t\treturn 2\n"
@@ -144,3 +144,84 @@ def test_what_is_told_of_a_miss_is_short_however_long_the_text_is(text: str, old
         find_match(Rope.of(text), old, "new", name="doc.py")
     assert words in str(error.value)
     assert len(str(error.value)) < 9_000
+
+
+# -- what is not changed stays as it was ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("document", "old", "new", "after", "reading"),
+    [
+        ("a\r\nb\r\nc\r\nx\ny\nz\n", "x\ny\n", "x\nY\n", "a\r\nb\r\nc\r\nx\nY\nz\n", "exact"),
+        ("a\r\nb\nc\nd\n", "a\r\nb\n", "a\r\nB\n", "a\r\nB\nc\nd\n", "exact"),
+        ("a\r\nb\nc\r\n", "a\nb\n", "a\nB\n", "a\r\nB\nc\r\n", "trailing space ignored"),
+        ("a\r\nb\nc\r\n", "a\nb\nc\n", "a\nb\nnew\nc\n", "a\r\nb\nnew\nc\r\n", "trailing space ignored"),
+        (
+            "foo(   \n  bar)\nbaz\n",
+            "foo(\n  bar)\n",
+            "foo(\n  BAR)\n",
+            "foo(   \n  BAR)\nbaz\n",
+            "trailing space ignored",
+        ),
+        ("a  \nb", "a\nb\n", "a\nb\nc\n", "a  \nb\nc", "trailing space ignored"),
+        ("    a\n    \n    b\n", "a\n\nb", "a\n\nB", "    a\n    \n    B\n", "indentation adapted"),
+    ],
+)
+def test_lines_that_the_new_text_only_repeats_stay_as_they_are(document, old, new, after, reading) -> None:
+    assert replaced(document, old, new) == (after, reading)
+
+
+@pytest.mark.parametrize(
+    ("document", "old", "new", "after"),
+    [
+        pytest.param(
+            "    if a:\n        b()\n    c()\n", "if a:\n\tb()\n", "if a:\n\tb()\n\tif x:\n\t\tz()\n",
+            "    if a:\n        b()\n        if x:\n            z()\n    c()\n", id="tabs for spaces",
+        ),
+        pytest.param(
+            "\tif a:\n\t\tb()\n", "if a:\n    b()\n", "if a:\n    b()\n    if x:\n        z()\n",
+            "\tif a:\n\t\tb()\n\t\tif x:\n\t\t\tz()\n", id="spaces for tabs",
+        ),
+        pytest.param(
+            "\tif a:\n\t\tb()\n", "if a:\n  b()\n", "if a:\n  b()\n  if x:\n    z()\n",
+            "\tif a:\n\t\tb()\n\t\tif x:\n\t\t\tz()\n", id="two spaces for tabs",
+        ),
+        pytest.param(
+            "class A:\n  def f(self):\n    x\n", "    def f(self):\n        x\n",
+            "    def f(self):\n        x\n        if y:\n            z\n",
+            "class A:\n  def f(self):\n    x\n    if y:\n      z\n", id="four spaces for two",
+        ),
+        pytest.param(
+            "class A:\n    def f(self):\n        x\n", "  def f(self):\n    x\n",
+            "  def f(self):\n    if y:\n      x\n",
+            "class A:\n    def f(self):\n        if y:\n            x\n", id="two spaces for four",
+        ),
+        pytest.param(
+            "class A:\n    def f(self):\n        x\n", "def f(self):\n    x\n", "def f(self):\n    g(a,\n      b)\n",
+            "class A:\n    def f(self):\n        g(a,\n          b)\n", id="the same steps, and an alignment",
+        ),
+    ],
+)  # fmt: skip
+def test_what_the_new_text_indents_deeper_is_indented_as_the_document_does(document, old, new, after) -> None:
+    assert replaced(document, old, new) == (after, "indentation adapted")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_an_ambiguity_is_told_with_the_lines_whatever_ends_them(end: str) -> None:
+    with pytest.raises(ToolError, match=r"at lines 1, 3;"):
+        find_match(Rope.of(end.join("abab") + end), f"a{end}", "c", name="f")
+
+
+@pytest.mark.parametrize(
+    ("document", "content", "after"),
+    [
+        ("a\nb\n", "a\r\nB\r\n", "a\nB\n"),
+        ("a\r\nb\r\nc\n", "a\nB\nc\n", "a\r\nB\r\nc\n"),
+        ("a\r\nb\r\nc\nd", "new\na\nb\nc\nd\ne\n", "new\r\na\r\nb\r\nc\nd\r\ne\r\n"),
+        ("a\r\nb\r\nc\n", "", ""),
+        ("a\r\nb\r\nc\n", "c\n", "c\n"),
+        ("a\r\nb\r\nc\n", "a\nb\n", "a\r\nb\r\n"),
+    ],
+)
+def test_a_whole_new_text_leaves_the_line_ends_of_lines_that_stay(document: str, content: str, after: str) -> None:
+    assert ended_like(Rope.of(document), content) == after
