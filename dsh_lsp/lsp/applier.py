@@ -34,6 +34,7 @@ MAX_ATTEMPTS = 5
 REFUSED = "DSH: the editor did not apply an accepted edit, which still waits: {reason}"
 NO_REASON = "it gave no reason"
 NO_CHANGE = "nothing was to be changed: the user put the old text in the place of the new"
+CHANGED_SINCE = "not saved: the user has changed the document since"
 LABEL = "DSH"  # short: stock Neovim prints it, and asks for a key when the line is too long for its screen
 
 Settled = Iterable[tuple[Item, HunkOutcome]]
@@ -221,15 +222,19 @@ class Applier:
             await anyio.sleep(self._editor.profile.manners.tells_within_s)
             hunks = sorted((item.hunk for item in items), key=lambda hunk: hunk.span.start)
             if not landing.shows_only(before, hunks, document.rope, self._editor.profile.manners):
-                return "not saved: the user has changed the document since"
-        saved = await self._editor.save(document.uri)
+                return CHANGED_SINCE
+        version = document.version
+        saved = await self._editor.save(document.uri, version)
         if saved is None:
             if not self._told_unsaved:
                 self._told_unsaved = True
                 self._editor.tell("DSH: the edit is in the buffer, unsaved; your editor leaves saving to you")
             return "not saved: the user's editor does not let the agent save"
         if not saved:
-            return "not saved: the editor could not save it"
+            await anyio.sleep(
+                self._editor.profile.manners.tells_within_s
+            )  # it may know of a key that is not told yet
+            return CHANGED_SINCE if document.version != version else "not saved: the editor could not save it"
         text = await anyio.to_thread.run_sync(text_on_disk, items[0].file.path)
         plain = with_line_ending(text or "", "\n")
         if text is None or not all(with_line_ending(item.hunk.new, "\n") in plain for item in items):

@@ -203,12 +203,13 @@ class Editor:
             return ApplyReply("refused", one_line(reason) if isinstance(reason, str) else "")
         return ApplyReply("applied")
 
-    async def save(self, uri: str) -> bool | None:
-        """Ask the client to save a document; None when it does not offer that."""
+    async def save(self, uri: str, version: int | None = None) -> bool | None:
+        """Ask the client to save a document, as this version if one is named; None when it does not offer that."""
         if not self.profile.offers("save"):
             return None
+        versions = {} if version is None else {"versions": {uri: version}}
         try:
-            reply = await self._wire.request(SAVE, {"uris": [uri]}, timeout_s=REQUEST_TIMEOUT_S)
+            reply = await self._wire.request(SAVE, {"uris": [uri], **versions}, timeout_s=REQUEST_TIMEOUT_S)
         except EditorError as error:
             log.info("dsh/save: %s", error)
             return False

@@ -19,7 +19,7 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("late_s", [0.001, 0.003, 0.05])
+@pytest.mark.parametrize("late_s", [0.001, 0.003, 0.05, 0.203])
 def test_what_is_typed_right_behind_an_edit_is_not_saved_with_it(root: Path, late_s: float) -> None:
     async def story(bench: Bench) -> None:
         await bench.open("a.py")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.desk import ended_within, environment
+from tests.e2e.desk import ended_within, environment, wait_for
 from tests.e2e.neovim import CLIENT_FOLDER, PROBES, Neovim
 from tests.e2e.story import CALC
 
@@ -221,6 +221,19 @@ def test_a_buffer_is_saved_without_a_word(room: Room) -> None:
     assert save(room, "calc.py")["saved"] == [room.uri("calc.py")]
     assert room.on_disk("calc.py") == UNTOUCHED
     assert room.neovim.lua("return vim.g.formatted") == 1
+
+
+def test_a_buffer_that_was_typed_into_since_is_left_to_its_user_without_a_word(room: Room) -> None:
+    uri, version = room.uri("calc.py"), room.version()
+    room.neovim.keys("ix<Esc>")
+    wait_for(lambda: room.version() != version, "the key is in the buffer")
+    saved = "return require('dsh.save').save(...)"
+    answer = room.neovim.lua(saved, {"uris": [uri], "versions": {uri: version}})
+    assert (answer["saved"], answer["failed"]) == ([], [uri])
+    assert room.on_disk("calc.py") == CALC
+    assert "not saved" not in room.neovim.lua("return vim.fn.execute('messages')")
+    answer = room.neovim.lua(saved, {"uris": [uri], "versions": {uri: room.version()}})
+    assert answer["saved"] == [uri]
 
 
 def test_a_file_that_another_program_changed_is_not_overwritten_and_nothing_asks(room: Room) -> None:

@@ -206,7 +206,8 @@ class SimulatedEditor:
         loop = asyncio.get_running_loop()
         if method == "dsh/save":
             await asyncio.sleep(self.manners.link)
-            saved = [uri for uri in params["uris"] if self.save(uri)]
+            versions = params.get("versions", {})
+            saved = [uri for uri in params["uris"] if self.save(uri, versions.get(uri))]
             await asyncio.sleep(self.manners.link)
             return {"saved": saved}
         if method.startswith("client/"):
@@ -402,10 +403,10 @@ class SimulatedEditor:
         end = len(then.text) - tail
         self._edit(buffer, head, len(now.text) - tail, then.text[head:end], then.cells[head:end])
 
-    def save(self, uri: str) -> bool:
-        """Write a buffer to its file."""
+    def save(self, uri: str, version: int | None = None) -> bool:
+        """Write a buffer to its file, unless it is not at this version any more."""
         buffer = self.buffers.get(uri)
-        if buffer is None:
+        if buffer is None or version not in (None, buffer.version):
             return False
         self.flush(buffer)
         buffer.path.write_bytes(buffer.state.text.encode())

@@ -17,19 +17,27 @@ export function lendLanguage(client: LanguageClient): vscode.Disposable[] {
   const versions = new DiagnosticTimes();
   return [
     versions,
-    client.onRequest(SAVE, ({ uris }: { uris: string[] }) => save(uris)),
+    client.onRequest(SAVE, (params: { uris: string[]; versions?: Record<string, number> }) => save(params)),
     client.onRequest(DIAGNOSTICS, (params: { uri: string; after?: number }) => versions.diagnostics(client, params)),
     client.onRequest(NAVIGATE, (params: Navigation) => navigate(client, params)),
   ];
 }
 
-async function save(uris: string[]): Promise<{ saved: string[]; failed: string[] }> {
+/** Save documents, but for those that their user has changed since the version that is named. */
+async function save({
+  uris,
+  versions = {},
+}: {
+  uris: string[];
+  versions?: Record<string, number>;
+}): Promise<{ saved: string[]; failed: string[] }> {
   const saved: string[] = [];
   const failed: string[] = [];
   for (const uri of uris) {
     const wanted = vscode.Uri.parse(uri).toString();
     const document = vscode.workspace.textDocuments.find((one) => one.uri.toString() === wanted);
-    const done = document !== undefined && (await document.save());
+    const moved = document?.version !== (versions[uri] ?? document?.version);
+    const done = document !== undefined && !moved && (await document.save());
     (done ? saved : failed).push(uri);
   }
   return { saved, failed };

@@ -1,7 +1,8 @@
 ---Save: writes buffers that the agent's edit has changed, when the server asks for it.
 ---
 ---Rules: nothing asks the user: a file that another program has changed since it was read is not written, and said to
----have failed; autocommands run, as for any `:write`.
+---have failed; a buffer that was changed since the server saw it is left to its user; autocommands run, as for any
+---`:write`.
 
 local buffers = require('dsh.buffers')
 local message = require('dsh.message')
@@ -44,14 +45,23 @@ local function save(uri)
   return vim.bo[bufnr].modified and 'still modified' or nil
 end
 
+---Whether its user has typed into a buffer since a version of it.
+local function moved_on(uri, version)
+  local bufnr = buffers.of(uri)
+  return bufnr ~= nil and version ~= nil and vim.lsp.util.buf_versions[bufnr] ~= version
+end
+
 ---Answer `dsh/save`.
----@param params { uris: string[] }
+---@param params { uris: string[], versions: table<string, integer>? }
 ---@return { saved: string[], failed: string[] }
 function M.save(params)
   local saved, failed = {}, {}
   for _, uri in ipairs(params.uris) do
-    local reason = save(uri)
-    if reason then
+    local overtaken = moved_on(uri, (params.versions or {})[uri])
+    local reason = not overtaken and save(uri) or nil
+    if overtaken then
+      failed[#failed + 1] = uri
+    elseif reason then
       failed[#failed + 1] = uri
       vim.lsp.log.warn('dsh: not saved:', uri, reason)
       message.warn(('%s is not saved: %s'):format(vim.fs.basename(vim.uri_to_fname(uri)), reason))
