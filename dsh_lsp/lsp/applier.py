@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import anyio
 import anyio.to_thread
@@ -116,8 +117,10 @@ class Applier:
         file = items[0].file
         view = document or Document(file.uri, None, file.text, self._documents.encoding)
         is_sent = document is not None or self._editor.profile.offers_review
-        if is_sent and (why := landing.why_not(view.rope, self._editor.profile.manners)):
-            self._settle([(item, item.as_outcome("notLanded", note=why)) for item in items])
+        why_not = partial(landing.why_not, text=view.rope, manners=self._editor.profile.manners)
+        barred = [(item, item.as_outcome("notLanded", note=why)) for item in items if (why := why_not(item.hunk))]
+        if is_sent and barred:
+            self._settle(barred)
             return True
         same = [item for item in items if item.hunk.old == item.hunk.new]  # its person put back what was there
         for item in same:

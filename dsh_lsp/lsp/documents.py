@@ -92,6 +92,22 @@ def offset_to_column(line: str, offset: int, encoding: Encoding) -> int:
     return sum(_units(char, encoding) for char in head)
 
 
+def newline_line(text: str, number: int) -> tuple[int, str]:
+    r"""Where a line begins that only `\n` ends, and the line; the end of the text if there is none."""
+    start = 0
+    for _ in range(number):
+        start = text.find("\n", start) + 1
+        if not start:
+            return len(text), ""
+    end = text.find("\n", start)
+    return start, text[start : end if end >= 0 else len(text)]
+
+
+def newline_place(head: str) -> tuple[int, str]:
+    r"""Which line comes next after a text, where only `\n` ends one, and what the text has of it."""
+    return head.count("\n"), head.rpartition("\n")[2]
+
+
 class Document:
     r"""One open document, as the editor last told it; or a text that is looked at as one, without a version.
 
@@ -107,7 +123,7 @@ class Document:
         *,
         splits_at_return: bool = True,
     ) -> None:
-        self._line_ends = "\r\n" if splits_at_return else "\n"
+        self._splits_at_return = splits_at_return
         self.uri = uri
         self.key = identity(uri)
         self.version = version
@@ -127,6 +143,9 @@ class Document:
 
     def position_at(self, offset: int, encoding: Encoding | None = None) -> Position:
         """The position of an offset, in the editor's encoding unless another is asked for."""
+        if self._counts_newlines:
+            newlines, tail = newline_place(self.text[:offset])
+            return Position(line=newlines, character=offset_to_column(tail, len(tail), encoding or self.encoding))
         line, column = self.rope.place_at(offset)
         if column:
             column = offset_to_column(self.rope.line(line), column, encoding or self.encoding)
@@ -158,9 +177,18 @@ class Document:
 
     def _place(self, line: int, character: int) -> Place:
         """A position as a line and code points; past the end means the end."""
+        if self._counts_newlines:
+            start, body = newline_line(self.text, line)
+            return self.rope.place_at(start + column_to_offset(body, character, self.encoding, line_ends=""))
         if line >= self.rope.line_count:
             return self.rope.end
-        return line, column_to_offset(self.rope.line(line), character, self.encoding, line_ends=self._line_ends)
+        ends = "\r\n" if self._splits_at_return else "\n"
+        return line, column_to_offset(self.rope.line(line), character, self.encoding, line_ends=ends)
+
+    @property
+    def _counts_newlines(self) -> bool:
+        """Whether the editor's lines are not the text's; then the whole text is looked through for a place."""
+        return not self._splits_at_return and self.rope.has_lone_returns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +208,7 @@ class Documents:
     r"""All open documents of a client; going through them gives one of each file, the one that is followed.
 
     `line_ends_apart`: it may keep the line ends of a file apart from its text and tell of `\n` alone, as Emacs does.
-    `empty_is_line`: it tells of an empty buffer as `\n`, as Neovim does.
+    `last_end_apart`: how the last line ends is not in its text, as in Neovim's.
     `splits_at_return`: a `\r` ends a line, as LSP says; for Neovim it is a character of the line.
     """
 
@@ -189,12 +217,12 @@ class Documents:
         encoding: Encoding = "utf-16",
         *,
         line_ends_apart: bool = False,
-        empty_is_line: bool = False,
+        last_end_apart: bool = False,
         splits_at_return: bool = True,
     ) -> None:
         self.encoding: Encoding = encoding
         self.line_ends_apart = line_ends_apart
-        self.empty_is_line = empty_is_line
+        self.last_end_apart = last_end_apart
         self.splits_at_return = splits_at_return
         self.changed: Emit[DocumentChanged] = Emit("document changed")
         self.opened: Emit[Document] = Emit("document opened")
@@ -207,7 +235,7 @@ class Documents:
 
     def is_saved(self, held: str, saved: str | None) -> bool:
         """Whether a file holds the text that the editor holds."""
-        return is_saved(held, saved, line_ends_apart=self.line_ends_apart, empty_is_line=self.empty_is_line)
+        return is_saved(held, saved, line_ends_apart=self.line_ends_apart, last_end_apart=self.last_end_apart)
 
     def watch(self, key: str) -> Disposer:
         """Tell `changed` of a document's changes; those of documents that nobody watches are only applied."""

@@ -9,7 +9,7 @@ before they tell of the change.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import anyio
@@ -20,7 +20,7 @@ from dsh_lsp.lsp.manners import Manners
 from dsh_lsp.wire import JsonObject, encode
 from dsh_lsp.workspace.edits import Absent, Hunk, Landed, Touched, Verdict, applied, followed, judge, minimal
 from dsh_lsp.workspace.rope import Rope
-from dsh_lsp.workspace.text import Change, Span, is_empty_line, line_end_of
+from dsh_lsp.workspace.text import Change, Span, is_empty_line, line_end_of, without_last_end
 
 TICK_S = 0.02  # a change that has just come: its editor tells of changes in pauses, and the next key may end this one
 QUIET_S = 0.2  # typing has paused: an edit sent now is not refused for being stale
@@ -76,8 +76,8 @@ def to_lsp_edits(
     edits = []
     for hunk in hunks:
         change = minimal(hunk)
-        if manners.adds_line_at_end:
-            change = behind_last_line(change, document.rope)
+        if manners.last_end_apart:
+            change = without_own_end(change, document.rope)
         edit: JsonObject = {"range": encode(document.range_of(change.span)), "newText": change.text}
         if annotation is not None:
             edit["annotationId"] = annotation
@@ -85,43 +85,75 @@ def to_lsp_edits(
     return {"textDocument": {"uri": document.uri, "version": document.version}, "edits": edits}
 
 
-def behind_last_line(change: Change, text: Rope) -> Change:
-    """The same change, said as one at the end of the last line if it is one behind that line's end."""
+def without_own_end(change: Change, text: Rope) -> Change:
+    """The same change, said for a buffer whose last line ends as the buffer wants it, and not as an edit says."""
     added = line_end_of(change.text)
-    if change.span.start < len(text) or not added:
+    if change.span.end < len(text) or not (added or not _last_end(text)):
         return change
-    last = line_end_of(text[max(0, len(text) - 2) : len(text)])
-    if not len(text):
-        return Change(change.span, change.text.removesuffix(added))
-    at = len(text) - len(last)
-    return Change(Span(at, at), last + change.text.removesuffix(added)) if last else change
+    end = _last_end(text)
+    if end and change.span.start == len(text):  # what comes behind that end is put before it
+        at = len(text) - len(end)
+        return Change(Span(at, at), end + change.text.removesuffix(added))
+    if not end and not change.text:  # the lines that go at the end take the end before them along
+        there = line_end_of(text[max(0, change.span.start - 2) : change.span.start])
+        return Change(Span(change.span.start - len(there), change.span.end), "")
+    return change if end else Change(change.span, change.text.removesuffix(added))
 
 
-def why_not(text: Rope, manners: Manners) -> str | None:
-    r"""Why no edit of a text can be sent to an editor; None if it can."""
-    if not manners.splits_at_return and text.line_ends["\r"]:
+def _last_end(text: Rope) -> str:
+    return line_end_of(text[max(0, len(text) - 2) : len(text)])
+
+
+def why_not(hunk: Hunk, text: Rope, manners: Manners) -> str | None:
+    r"""Why an edit of a text cannot be sent to an editor; None if it can."""
+    if not manners.splits_at_return and text.has_lone_returns:
         return "its lines end in \\r alone in places, which this editor does not take for the end of a line"
+    changes_end = hunk.old != hunk.new and without_last_end(hunk.old) == without_last_end(hunk.new)
+    if manners.last_end_apart and changes_end and hunk.old and hunk.new and hunk.span.end == len(text):
+        return "how the last line ends is up to this editor, which puts a line end there when it saves"
     return None
 
 
 def judge_shown(before: Rope, hunks: Sequence[Hunk], after: Rope, manners: Manners) -> dict[str, Verdict]:
-    """What became of hunks in a text that an editor shows, which may be its way to show that there is none."""
+    """What became of hunks in a text that an editor shows, whose last line may end otherwise than it was told."""
     verdicts = judge(before, hunks, after)
-    if manners.empty_is_line and len(after) <= 2 and is_empty_line(str(after)):
-        for key, verdict in judge(before, hunks, Rope.of("")).items():
-            if isinstance(verdict, Landed) and not isinstance(verdicts[key], Landed):
-                verdicts[key] = Landed(Span(0, len(after)))
+    if not manners.last_end_apart or all(isinstance(verdict, Landed) for verdict in verdicts.values()):
+        return verdicts
+    if len(after) <= 2 and is_empty_line(str(after)):
+        shown, alike = Rope.of(""), judge(before, hunks, Rope.of(""))
+    else:
+        shown = _ended(after)
+        alike = judge(_ended(before), [_ended_with(hunk, before) for hunk in hunks], shown)
+    for key, verdict in alike.items():
+        if isinstance(verdict, Landed) and not isinstance(verdicts[key], Landed):
+            reaches_end = verdict.span.end >= min(len(after), len(shown))
+            verdicts[key] = Landed(Span(verdict.span.start, len(after))) if reaches_end else verdict
     return verdicts
+
+
+def _ended(text: Rope) -> Rope:
+    """A text whose last line has an end."""
+    if not len(text) or _last_end(text):
+        return text
+    return text.changed(Change(Span(len(text), len(text)), text.line_ending))
+
+
+def _ended_with(hunk: Hunk, text: Rope) -> Hunk:
+    """The hunk of a text as one of that text with an end of its last line."""
+    if hunk.span.end < len(text):
+        return hunk
+    end = _last_end(text)
+    own = "" if end or not len(text) else text.line_ending
+    new = hunk.new + (end or text.line_ending) if hunk.new and not line_end_of(hunk.new) else hunk.new
+    return replace(hunk, span=Span(hunk.span.start, hunk.span.end + len(own)), old=hunk.old + own, new=new)
 
 
 def shows_only(before: Rope, hunks: Sequence[Hunk], after: Rope, manners: Manners) -> bool:
     """Whether a text is the one before with some hunks of it, in order, and nothing else."""
     expected = applied(before, hunks)
-    return (
-        expected == after
-        or expected.plain == after.plain
-        or (manners.empty_is_line and not len(expected) and is_empty_line(str(after)))
-    )
+    if expected == after or expected.plain == after.plain:
+        return True
+    return manners.last_end_apart and without_last_end(str(expected.plain)) == without_last_end(str(after.plain))
 
 
 class _Observation:

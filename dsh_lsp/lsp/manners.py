@@ -20,8 +20,8 @@ class Manners:
     - `looks_for_actions`: it asks for code actions as the cursor moves, in the same words as for its user.
     - `line_ends_apart`: it may keep line ends apart from the text, and tell of `\n` alone.
     - `splits_at_return`: a `\r` alone ends a line, as LSP says; where it does not, positions mean other places.
-    - `adds_line_at_end`: text put behind the last line end gets an end of its own, so that an empty line follows.
-    - `empty_is_line`: it tells of an empty buffer as `\n`.
+    - `last_end_apart`: how the last line ends is the buffer's, not its text's: an edit neither gives that end nor
+      takes it, text behind it gets one of its own, an empty buffer may be told as `\n`, a file is written with one.
     - `tells_within_s`: how late it may tell of a key.
     """
 
@@ -32,8 +32,7 @@ class Manners:
     looks_for_actions: bool = False
     line_ends_apart: bool = True
     splits_at_return: bool = True
-    adds_line_at_end: bool = False
-    empty_is_line: bool = False
+    last_end_apart: bool = False
     tells_within_s: float = 0.2
 
 
@@ -53,8 +52,7 @@ KNOWN = {
         prompts_on_messages=True,
         line_ends_apart=False,
         splits_at_return=False,
-        adds_line_at_end=True,
-        empty_is_line=True,
+        last_end_apart=True,
         tells_within_s=0.15,
     ),
     "emacs": Manners(observed="lsp-mode 8.0", looks_for_actions=True, tells_within_s=0.5),

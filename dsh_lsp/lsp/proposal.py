@@ -21,6 +21,7 @@ from dsh_lsp.workspace.edits import (
     FileEdit,
     Hunk,
     HunkOutcome,
+    ended,
     followed,
     outcome_of,
     plan_hunks,
@@ -71,7 +72,7 @@ class Item:
             return True  # it is about a whole file, which is looked at when it is carried out
         hunk = followed(self.hunk, before, after, changes)
         if hunk is not None:
-            self.hunk = hunk
+            self.hunk = ended(hunk, after)
         return hunk is not None
 
 

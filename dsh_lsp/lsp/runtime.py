@@ -40,7 +40,7 @@ class Runtime:
         self.documents = Documents(
             encoding,
             line_ends_apart=profile.line_ends_apart,
-            empty_is_line=profile.manners.empty_is_line,
+            last_end_apart=profile.manners.last_end_apart,
             splits_at_return=profile.manners.splits_at_return,
         )
         self.editor = Editor(wire, profile)

@@ -19,7 +19,7 @@ from dsh_lsp.decisions import EditLanded
 from dsh_lsp.errors import ToolError
 from dsh_lsp.lsp.landed import LandedEdits, TakeBack
 from dsh_lsp.lsp.proposal import FileUnderReview, Item, Proposal
-from dsh_lsp.workspace.edits import Hunk, HunkOutcome, standing
+from dsh_lsp.workspace.edits import Hunk, HunkOutcome, ended, standing
 
 CANCELLED = "cancelled before its turn came"
 REFUSED = "the editor did not apply it"
@@ -104,7 +104,8 @@ class Undo:
         file = FileUnderReview(proposal, first.prepared, first.edit.new_uri or first.edit.uri, first.text)
         for plan in sorted(plans, key=lambda plan: plan.span.start):
             back = Hunk(id=self._new_id(), span=plan.span, old=plan.edit.after, new=plan.edit.before)
-            hunk = standing(back, plan.text, plan.span) if plan.edit.kind == "edit" else back
+            is_text = plan.edit.kind == "edit"
+            hunk = ended(standing(back, plan.text, plan.span), plan.text) if is_text else back
             file.items.append(Item(hunk, file, state="accepted", undoes=plan.edit.hunk))
         return file
 

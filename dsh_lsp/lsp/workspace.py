@@ -126,7 +126,7 @@ class EditorWorkspace:
                 uri=document.uri,
                 text=document.text,
                 line_ends_apart=self._documents.line_ends_apart,
-                empty_is_line=self._documents.empty_is_line,
+                last_end_apart=self._documents.last_end_apart,
             )
             for document in documents
             if (real := path_of(document.uri)) is not None and in_workspace(self.root, real, self._guarded)

@@ -252,6 +252,16 @@ def standing(hunk: Hunk, text: Rope, span: Span) -> Hunk:
     return replace(hunk, span=span, old=old, new=with_line_ending(hunk.new, end))
 
 
+def ended(hunk: Hunk, text: Rope) -> Hunk:
+    """The hunk in its text, in lines of its own: what follows joins it not, nor does it join what is before."""
+    end, size = line_end_of(hunk.old), len(text)
+    if end and hunk.new and not line_end_of(hunk.new) and hunk.span.end < size:
+        return replace(hunk, new=hunk.new + end)
+    if hunk.new and 0 < size == hunk.span.start and not line_end_of(text[max(0, size - 2) : size]):
+        return replace(hunk, new=text.line_ending + hunk.new)
+    return hunk
+
+
 def with_text(hunk: Hunk, text: str, ending: str = "\n") -> Hunk:
     """The hunk with other text, of whole lines and line ends as its own are; `ending` is used where it has none."""
     own = hunk.new or hunk.old

@@ -82,15 +82,15 @@ class Page:
 class OpenDocument:
     r"""A document that the editor holds; `path` is relative to the workspace's root where it lies inside.
 
-    `line_ends_apart`: its text has `\n` for every line end of the file. `empty_is_line`: it may have one where
-    the file is empty.
+    `line_ends_apart`: its text has `\n` for every line end of the file. `last_end_apart`: it may
+    have one at its end where the file has none, and the other way round.
     """
 
     path: str
     uri: str
     text: str
     line_ends_apart: bool = False
-    empty_is_line: bool = False
+    last_end_apart: bool = False
 
 
 class Workspace(Protocol):

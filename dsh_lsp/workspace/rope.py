@@ -152,6 +152,11 @@ class Rope:
         return total
 
     @property
+    def has_lone_returns(self) -> bool:
+        r"""Whether a line ends in `\r` alone."""
+        return any(chunk.ends["\r"] for chunk in self.chunks)
+
+    @property
     def has_returns(self) -> bool:
         r"""Whether there is a line end that is not `\n`."""
         return any(chunk.ends["\r\n"] or chunk.ends["\r"] for chunk in self.chunks)

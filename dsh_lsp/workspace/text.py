@@ -105,17 +105,22 @@ def occurrences(text: str, piece: str) -> Iterator[int]:
         at = text.find(piece, at + 1) if piece else -1
 
 
-def is_saved(held: str, saved: str | None, *, line_ends_apart: bool = False, empty_is_line: bool = False) -> bool:
+def is_saved(held: str, saved: str | None, *, line_ends_apart: bool = False, last_end_apart: bool = False) -> bool:
     r"""Whether a file holds the text that an editor holds.
 
-    An editor that keeps line ends apart from the text, as Emacs does, tells of `\n` alone; Neovim tells of an empty
-    buffer as `\n`.
+    An editor that keeps line ends apart from the text, as Emacs does, tells of `\n` alone; one that keeps the last
+    of them apart, as Neovim does, may tell of one that the file does not have, or of none where it has one.
     """
-    if empty_is_line and is_empty_line(held) and saved == "":
-        return True
+    if last_end_apart and saved is not None:
+        held, saved = without_last_end(held), without_last_end(saved)
     if held == saved or saved is None or not line_ends_apart or "\r" in held:
         return held == saved
     return held.count("\n") == saved.count("\r\n") and held == saved.replace("\r\n", "\n")
+
+
+def without_last_end(text: str) -> str:
+    """The text without the line end that it ends in."""
+    return text.removesuffix(line_end_of(text))
 
 
 def is_empty_line(text: str) -> bool:

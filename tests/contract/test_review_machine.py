@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import anyio
 from hypothesis import HealthCheck, given, settings
@@ -29,14 +29,15 @@ from dsh_lsp.decisions import EditLanded, ReviewDecided, ReviewOpened
 from dsh_lsp.errors import SessionError, ToolError
 from dsh_lsp.events import LogEvent
 from dsh_lsp.lsp.documents import Documents
+from dsh_lsp.lsp.landing import without_own_end
 from dsh_lsp.lsp.proposal import Item
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.workspace.changes import Prepared
 from dsh_lsp.workspace.edits import FileEdit, HunkOutcome, Snapshot, minimal
 from dsh_lsp.workspace.rope import Rope
-from dsh_lsp.workspace.text import Change, Span, split_lines
+from dsh_lsp.workspace.text import Change, Span, split_lines, without_last_end
 from tests.support.review_bench import make_bench, run_virtually
-from tests.support.simulated_editor import Application, Manners, SimulatedEditor
+from tests.support.simulated_editor import Application, Manners, SimulatedEditor, State
 
 PASTE = "".join(f"pasted {n}\x0c\u2028\r\n" for n in range(40)) + "a\rb\n😀"
 REST_S = 90.0  # virtual; more than all attempts together may take
@@ -44,11 +45,13 @@ NAMES = ("one.py", "two.py")
 
 # -- scenarios -----------------------------------------------------------------------------------------------
 
+NEOVIM: dict[str, Any] = {"client": "Neovim", "splits_at_return": False, "last_end_apart": True}
 EDITORS = [
     Manners(name="VS Code", saves=True),
     Manners(name="a client of ours", saves=True, reviews=True),
     Manners(name="stock Neovim", tells="after", delay=0.138, stale="yes"),
     Manners(name="Neovim, debounced", tells="debounced", delay=0.15, stale="yes"),
+    Manners(name="our Neovim client", tells="debounced", delay=0.15, saves=True, reviews=True, **NEOVIM),
     Manners(name="eglot", tells="debounced", delay=0.5, stale="error"),
     Manners(name="lsp-mode", stale="null", first_version=0, unchecked_zero=True),
     Manners(
@@ -127,7 +130,7 @@ LANDED = ((Propose((Cut(0, 1, "replace"), Cut(0, 4, "insert"))), 0.3), (Decide(0
 
 files = st.sampled_from([0, 0, 0, 1])
 places = st.integers(0, 60)
-lines = st.lists(st.sampled_from(["a\n", "a\n", "b\n", "c\r\n", "\n", "é😀\n", "d ü\n"]), min_size=1, max_size=9)
+lines = st.lists(st.sampled_from(["a\n", "a\n", "b\n", "c\r\n", "\n", "é😀\n", "d ü\n"]), max_size=9)
 texts = st.builds(lambda body, last: "".join(body) + last, lines, st.sampled_from(["", "", "end"]))
 cuts = st.builds(Cut, files, st.integers(0, 9), st.sampled_from(["replace", "insert", "delete", "repeat"]))
 proposals = st.builds(
@@ -183,6 +186,7 @@ class Watch:
        that the person saw, in the place where they saw them.
     6. The report says what the buffer shows.
     7. Each hunk is decided once, proposals end, and what waits stands over its own old text.
+    8. Nothing that the user has typed or taken out is saved for them.
     """
 
     def __init__(self, documents: Documents, editor: SimulatedEditor, log: SessionLog) -> None:
@@ -190,6 +194,7 @@ class Watch:
         self.documents, self.editor = documents, editor
         self.items: dict[str, Item] = {}
         self.accepted: dict[str, int] = {}  # how much the server knew of the user's typing by then
+        self.wished: dict[str, str] = {}  # a hunk's new text as it was proposed
         self.proposed: dict[str, tuple[int, ...]] = {}  # the cells that a hunk's old text was made of
         self.applied: dict[str, list[tuple[Application, Span]]] = {}
         self.landed: Counter[str] = Counter()
@@ -202,6 +207,7 @@ class Watch:
         self.story: list[str] = []
         editor.applied = self.on_applied
         editor.delivered = self.on_delivered
+        editor.saved = self.on_saved
         log.appended.listen(self.on_event)
 
     def breaks(self, law: str) -> None:
@@ -217,6 +223,7 @@ class Watch:
             case ReviewOpened(proposal=proposal):
                 for item in self.opening(proposal):
                     self.items[item.hunk.id] = item
+                    self.wished[item.hunk.id] = item.hunk.new
                     state = self.editor.mirrored.get(item.file.path.as_uri())
                     span = item.hunk.span
                     if item.undoes is not None:
@@ -266,7 +273,11 @@ class Watch:
         quiet = quiet and not self.editor.manners.edit_by_edit and not self.editor.manners.lies
         mine = {line for line in split_lines(item.hunk.new) if "⟦" in line}
         others = [one for one in self.items.values() if one is not item and one.file.key == item.file.key]
-        twin = any(one.hunk.new == item.hunk.new or mine.intersection(split_lines(one.hunk.new)) for one in others)
+        same = {item.hunk.new, self.wished[hunk]}
+        twin = any(
+            same & {one.hunk.new, self.wished[one.hunk.id]} or mine.intersection(split_lines(one.hunk.new))
+            for one in others
+        )
         return (quiet or bool(mine)) and not twin and uri not in self.garbled
 
     def is_seen(self, hunk: str) -> bool:
@@ -281,11 +292,10 @@ class Watch:
         if one.overtaken:
             self.garbled.add(one.uri)  # nobody can keep such an editor from that; what is told must still be true
             return
-        change = Change(Span(one.start, one.end), one.text)
         sent = [
             item
             for item in self.items.values()
-            if item.hunk.id in self.accepted and item.file.path.as_uri() == one.uri and minimal(item.hunk) == change
+            if item.hunk.id in self.accepted and item.file.path.as_uri() == one.uri and self.is_made_by(item, one)
         ]
         sent.sort(key=lambda item: (item.state != "sent", item.hunk.id in self.applied))
         if not sent:
@@ -303,11 +313,29 @@ class Watch:
         if was and exact and not set(was).intersection(taken) and not retyped:
             self.breaks(f"5: {hunk.id} takes out other lines with the same text")
         if exact and sent[0].undoes is not None:
-            self.look_at_what_it_takes_back(sent[0].undoes, set(taken))
+            end_before = where.start - (self.editor.manners.last_end_apart and where.start > 0)  # may be its own
+            self.look_at_what_it_takes_back(sent[0].undoes, set(one.base.cells[end_before : where.end]))
         earlier = self.applied.setdefault(hunk.id, [])
         if any(before.in_part(one.before) for before, _ in earlier) and self.can_be_told(hunk.id):
             self.breaks(f"2: {hunk.id} is in the buffer twice")
+        where = Span(min(one.start, where.start), where.end)  # it may begin behind the line before, with its end
         earlier.append((one, where))
+
+    def is_made_by(self, item: Item, one: Application) -> bool:
+        """Whether a hunk can have become this edit of a buffer."""
+        change, made = minimal(item.hunk), Change(Span(one.start, one.end), one.text)
+        if not self.editor.manners.last_end_apart:
+            return change == made
+        sent = without_own_end(change, Rope.of(one.base.text))
+        return sent.span == made.span and without_last_end(sent.text) == without_last_end(made.text)
+
+    def on_saved(self, before: State, after: State) -> None:
+        """The server had a buffer saved."""
+        came, went = set(after.cells).difference(before.cells), set(before.cells).difference(after.cells)
+        edits = [one for all_of_it in self.applied.values() for one, _ in all_of_it]
+        ours = {cell for one in edits for cell in one.took + one.put}  # the user may take back the same edit
+        if any(out & went - ours or put & came - ours for out, put in self.editor.rewritten):
+            self.breaks("8: what the user did is saved for them")
 
     def look_at_what_it_takes_back(self, undone: str, taken: set[int]) -> None:
         """An edit that is taken back takes out what it had put in, not lines with the same text."""

@@ -102,3 +102,46 @@ def test_no_edit_is_sent_where_a_return_alone_ends_a_line(desk: Desk) -> None:
     assert "not take for the end of a line" in told
     assert b"b = 2" in saved(desk)
     assert b"b2" not in saved(desk)
+
+
+@pytest.mark.parametrize(
+    ("before", "content", "after"),
+    [
+        (b"a\nend", "a\nend\nmore\n", b"a\nend\nmore\n"),
+        (b"a\nend", "a\nEND", b"a\nEND\n"),
+        (b"a\nend", "a\n", b"a\n"),
+        (b"a\nb\n", "a\nB", b"a\nB\n"),
+        (b"a\nb\n", "a\nb\nc", b"a\nb\nc\n"),
+    ],
+)
+def test_the_last_line_ends_as_neovim_writes_it_and_the_edit_is_known_to_stand(
+    desk: Desk, before: bytes, content: str, after: bytes
+) -> None:
+    told = edit(desk, before, "write_file", content=content)
+    assert "the edit was accepted and is in the document" in told
+    assert "(saved)" in told or not is_ours(desk)
+    assert saved(desk) == after
+
+
+def test_a_last_line_end_that_neovim_keeps_is_said_to_be_kept(desk: Desk) -> None:
+    told = edit(desk, b"a\nb\n", "write_file", content="a\nb")
+    assert "how the last line ends is up to this editor" in told
+    assert saved(desk) == b"a\nb\n"
+
+
+def test_what_stands_below_a_return_alone_is_followed_as_the_buffer_has_it(desk: Desk) -> None:
+    (desk.root / "new.py").write_bytes(b"a = 1\rb = 2\nc = 3\nd = 4\n")
+    desk.neovim.command("edit new.py")
+    desk.neovim.keys("2GA # mine<Esc>")
+    desk.neovim.command(r"%s/\r/\r/")
+    desk.neovim.command("split | only")
+    desk.model.script(
+        answer("", calls=[("edit_file", {"path": "new.py", "old_text": "d = 4", "new_text": "d = 5"})]), DONE
+    )
+    desk.run("dsh.followup", text="Mend.")
+    desk.wait_for_review()
+    desk.run("dsh.review.accept", hunks="all")
+    desk.wait_for_turns(1)
+    assert "is in the document, line 4" in desk.tool_result(2)
+    desk.neovim.command("silent write")
+    assert saved(desk) == b"a = 1\nb = 2\nc = 3 # mine\nd = 5\n"

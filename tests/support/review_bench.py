@@ -119,7 +119,7 @@ def make_bench(
     **profile: Any,
 ) -> Bench:
     """Build a bench in the running loop; a log is that of an earlier life; one `beside` shares its editor."""
-    documents = beside.documents if beside else Documents(manners.encoding)
+    documents = beside.documents if beside else Documents(manners.encoding, splits_at_return=manners.splits_at_return)
     editor = beside.editor if beside else SimulatedEditor(documents, manners)
     session = "s2" if beside else "s1"
     if log is None:
@@ -131,7 +131,7 @@ def make_bench(
     reviews = Reviews(
         log=log,
         documents=documents,
-        editor=Editor(editor, ClientProfile(dsh=offers, **{"name": "simulated", **profile})),
+        editor=Editor(editor, ClientProfile(dsh=offers, **{"name": manners.client, **profile})),
         tasks=tasks,
         new_id=lambda: f"{'k' if beside else 'h'}{next(ids)}",
         root=root,

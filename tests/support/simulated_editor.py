@@ -88,6 +88,9 @@ class Manners:
     reviews: bool = False  # is a client of ours, which makes edits of files that are not open, too
     opens: Literal["and tells", "silently"] = "and tells"  # what it does with those
     encoding: Literal["utf-8", "utf-16", "utf-32"] = "utf-16"
+    client: str = "simulated"  # the name by which the server knows it
+    splits_at_return: bool = True  # a `\r` ends a line; else it is a character of one
+    last_end_apart: bool = False  # how the last line ends is the buffer's, as in Neovim
     link: float = 0.002  # how long a message is on its way
 
 
@@ -144,10 +147,13 @@ class Application:
         if whole[0] not in cells:
             return False
         at = cells.index(whole[0])
+        begins_behind_a_line = (
+            self.start > 0 and self.base.text[self.start - 1] not in "\r\n" and self.text[:1] in ("\r", "\n")
+        )
         end = at + len(whole)
         return (
             cells[at:end] == whole
-            and (at == 0 or state.text[at - 1] in "\r\n")
+            and (at == 0 or state.text[at - 1] in "\r\n" or begins_behind_a_line)
             and (end == len(cells) or state.text[end - 1] in "\r\n")
         )
 
@@ -157,23 +163,30 @@ class Application:
         return bool(here.intersection(self.put)) if self.put else not here.intersection(self.took)
 
 
-def offset_of(text: str, line: int, column: int, encoding: str) -> int:
+def offset_of(text: str, line: int, column: int, manners: Manners) -> int:
     """Code points before a position, the plain way."""
-    lines = re.findall(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+", text)
+    lines = split_plainly(text, manners)
     if line >= len(lines):
         return len(text)
+    encoding = manners.encoding
     width = {"utf-8": 1, "utf-16": 2, "utf-32": 4}[encoding]
-    raw = lines[line].rstrip("\r\n").encode(f"{encoding}-le" if width > 1 else encoding)
+    bare = lines[line].rstrip("\r\n" if manners.splits_at_return else "\n")
+    raw = bare.encode(f"{encoding}-le" if width > 1 else encoding)
     return sum(map(len, lines[:line])) + len(
         raw[: column * width].decode(f"{encoding}-le" if width > 1 else encoding)
     )
 
 
-def position_of(text: str, offset: int, encoding: str) -> dict[str, int]:
+def split_plainly(text: str, manners: Manners) -> list[str]:
+    """The lines with their ends, as an editor sees them; the last one is what has no end, and may be empty."""
+    *bodies_and_ends, last = re.split(r"(\r\n|\n|\r)" if manners.splits_at_return else r"(\n)", text)
+    return [*map("".join, zip(bodies_and_ends[::2], bodies_and_ends[1::2], strict=True)), last]
+
+
+def position_of(text: str, offset: int, manners: Manners) -> dict[str, int]:
     """The position of an offset, the plain way."""
-    head = text[:offset]
-    line = len(re.findall(r"\r\n|\n|\r", head))
-    tail = re.split(r"\r\n|\n|\r", head)[-1]
+    *whole, tail = split_plainly(text[:offset], manners)
+    encoding, line = manners.encoding, len(whole)
     width = {"utf-8": 1, "utf-16": 2, "utf-32": 4}[encoding]
     return {"line": line, "character": len(tail.encode(f"{encoding}-le" if width > 1 else encoding)) // width}
 
@@ -187,6 +200,7 @@ class SimulatedEditor:
         self.buffers: dict[str, Buffer] = {}
         self.on_disk: dict[str, State] = {}
         self.applied: Callable[[Application], None] = lambda _: None
+        self.saved: Callable[[State, State], None] = lambda _before, _after: None
         self.delivered: Callable[[str], None] = lambda _uri: None
         self.mirrored: dict[str, State] = {}  # what the server was told last
         self.rewritten: list[
@@ -207,7 +221,10 @@ class SimulatedEditor:
         if method == "dsh/save":
             await asyncio.sleep(self.manners.link)
             versions = params.get("versions", {})
+            before = dict(self.on_disk)
             saved = [uri for uri in params["uris"] if self.save(uri, versions.get(uri))]
+            for uri in saved:
+                self.saved(before[uri], self.on_disk[uri])
             await asyncio.sleep(self.manners.link)
             return {"saved": saved}
         if method.startswith("client/"):
@@ -282,10 +299,10 @@ class SimulatedEditor:
         return self.manners.answers, buffer
 
     def _apply(self, buffer: Buffer, edits: list[dict[str, Any]], *, overtaken: bool) -> None:
-        base, encoding = buffer.state, self.manners.encoding
+        base = buffer.state
         ends = [
             [
-                offset_of(base.text, edit["range"][end]["line"], edit["range"][end]["character"], encoding)
+                offset_of(base.text, edit["range"][end]["line"], edit["range"][end]["character"], self.manners)
                 for end in ENDS
             ]
             for edit in edits
@@ -294,16 +311,19 @@ class SimulatedEditor:
         contents = []
         in_order = sorted(zip(ends, edits, strict=True), key=lambda pair: pair[0])  # at one place: as they were sent
         for (start, end), edit in reversed(in_order):
-            cells = self._cells(edit["newText"])
+            text = edit["newText"]
+            if self.manners.last_end_apart and end == len(base.text):
+                text = _with_own_end(base.text, start, text)
+            cells = self._cells(text)
             before = buffer.state
-            contents.append(self._content(before, start, end, edit["newText"]))
-            buffer.state = before.replaced(start, end, edit["newText"], cells)
+            contents.append(self._content(before, start, end, text))
+            buffer.state = before.replaced(start, end, text, cells)
             self.applied(
                 Application(
                     uri=buffer.uri,
                     start=start,
                     end=end,
-                    text=edit["newText"],
+                    text=text,
                     base=base,
                     before=before,
                     put=cells,
@@ -358,8 +378,7 @@ class SimulatedEditor:
 
     def _content(self, before: State, start: int, end: int, text: str) -> dict[str, Any]:
         ends = {"start": start, "end": end}
-        encoding = self.manners.encoding
-        return {"range": {k: position_of(before.text, at, encoding) for k, at in ends.items()}, "text": text}
+        return {"range": {k: position_of(before.text, at, self.manners) for k, at in ends.items()}, "text": text}
 
     def _step(self, buffer: Buffer, contents: list[dict[str, Any]]) -> None:
         buffer.version += 1
@@ -456,6 +475,16 @@ class SimulatedEditor:
     def standing(self) -> Iterator[tuple[str, State]]:
         """All open buffers and what they hold."""
         yield from ((uri, buffer.state) for uri, buffer in self.buffers.items())
+
+
+def _with_own_end(base: str, start: int, text: str) -> str:
+    """What comes to the end of a buffer, as Neovim puts it there: lines behind the last one, which ends as it did."""
+    if base and base[-1] != "\n":
+        return text
+    if start == len(base):
+        return f"{text}\n" if text or not base else text
+    left = base[:start] + text
+    return text if not left or left[-1] == "\n" else f"{text}\n"
 
 
 def _inside_line_end(text: str, at: int) -> int:

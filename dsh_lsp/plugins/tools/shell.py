@@ -126,7 +126,7 @@ def _is_saved(workspace: Workspace, document: OpenDocument) -> bool:
     except ToolError:
         return False
     return is_saved(
-        document.text, saved, line_ends_apart=document.line_ends_apart, empty_is_line=document.empty_is_line
+        document.text, saved, line_ends_apart=document.line_ends_apart, last_end_apart=document.last_end_apart
     )
 
 
