@@ -329,7 +329,7 @@ def test_an_edit_that_emacs_asks_about_and_the_user_declines_waits_again(tmp_pat
         wait_for(lambda: "Proceed?" in (emacs.prompt or ""), "Emacs asks")
         emacs.keys("n")
         [hunk] = desk.wait_for_review()
-        assert "did not apply an accepted edit" in emacs.messages()
+        wait_for(lambda: "did not apply an accepted edit" in emacs.messages(), "the user is told")
         assert emacs.text() == CALC
         assert len(desk.model.requests) == 1
         desk.run("dsh.review.accept", hunks=[hunk["id"]])
@@ -409,3 +409,12 @@ def test_an_approval_is_refused_by_the_command_and_the_comment_is_read(desk: Ema
     desk.run("dsh.approve", approval=approval, decision="reject", comment="Private.")
     assert "Private." in desk.tool_result(2)
     assert "far away" not in str(desk.model.requests[1].body)
+
+
+def test_what_the_agent_asks_is_answered_in_words(desk: EmacsDesk) -> None:
+    desk.model.script(answer("", calls=[("ask", {"question": "Why?"})]), DONE)
+    desk.run("dsh.followup", text="Go.")
+    wait_for(lambda: desk.run("dsh.status").get("waitingFor") == "question", "the agent asks")
+    desk.emacs.run_command("dsh-answer", "Because it is slow.")
+    assert "The user answered: Because it is slow." in desk.tool_result(2)
+    wait_for(lambda: at_rest(desk), "the turn is over")

@@ -273,6 +273,10 @@ class Window:
     def _folders(self) -> bool:
         return bool(self.vscode("return vscode.workspace.workspaceFolders?.length"))
 
+    def leave(self) -> None:
+        """Close the window, and keep its browser: `load` opens it again."""
+        self.page.goto("about:blank")
+
     def forget_host(self) -> None:
         """Before a reload by the editor's own means: the next host tells where it is."""
         self._port_file.unlink(missing_ok=True)
@@ -449,9 +453,9 @@ class RefactorPreview:
         self.panel = window.page.locator(".bulk-edit-panel")
 
     def wait(self) -> None:
-        """Wait until it is open with its rows."""
+        """Wait until it is open with its rows: those of its edits come after those of their files."""
         self._button("Apply").wait_for(timeout=WAIT_S * 1000)
-        self.panel.locator(".monaco-list-row").first.wait_for(timeout=WAIT_S * 1000)
+        self.panel.locator(".monaco-list-row .edit-checkbox").nth(1).wait_for(timeout=WAIT_S * 1000)
 
     @property
     def is_open(self) -> bool:

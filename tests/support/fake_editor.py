@@ -137,6 +137,8 @@ class FakeEditor:
     async def choose(self, name: str, line: int, title: str, **how: Any) -> Any:
         """Run the code action whose title begins like this."""
         action = next(a for a in await self.code_actions(name, line, **how) if a.title.startswith(title))
+        if action.arguments:
+            return await self.command(action.command, action.arguments[0])
         command = ast.literal_eval(action.command)  # lsprotocol takes a code action for a command
         return await self.command(command["command"], command["arguments"][0])
 
@@ -358,5 +360,10 @@ def _plain(value: Any) -> Any:
 def session_rows(root: Path) -> list[dict[str, Any]]:
     """The session log as it is on disk: its header, then its events."""
     (path,) = (root.parent / f"{root.name}-state").glob("*.jsonl")
+    return rows_of(path)
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """The rows of a session's log: its header, then its events."""
     loaded = load_session(path)
     return [{"type": "session", **encode(loaded.header)}, *(encode_event(event) for event in loaded.events)]
