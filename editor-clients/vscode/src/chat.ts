@@ -10,6 +10,7 @@ import * as path from 'node:path';
 import * as vscode from 'vscode';
 import type { Frame, FromPage, How, ToPage } from './chat_messages.ts';
 import type { Client } from './client.ts';
+import { baseUrl, DEMO } from './config.ts';
 import type { Context } from './context.ts';
 import { errorCode, messageOf } from './errors.ts';
 import type { KeyStore } from './key.ts';
@@ -96,12 +97,11 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
   #frame(): Frame {
     const { client, context } = this.#parts;
     const provider = vscode.workspace.getConfiguration('dsh').get<string>('model.provider');
-    const baseUrl = vscode.workspace.getConfiguration('dsh').get<string | null>('model.baseUrl');
     const folder = vscode.workspace.workspaceFolders?.[0]?.name;
     return {
       connection: client.connection,
       hasKey: this.#hasKey,
-      needsKey: provider !== 'demo' && !baseUrl,
+      needsKey: provider !== DEMO && baseUrl() === undefined,
       trusted: vscode.workspace.isTrusted,
       chips: context.chips,
       ...(folder === undefined ? {} : { folder }),
