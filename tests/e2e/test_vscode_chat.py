@@ -62,6 +62,29 @@ def test_text_that_streams_is_shown_before_its_end_and_once_in_the_end(desk: Des
     assert desk.log_text().count("First words") == 1
 
 
+LONG_LIST = "Steps:\n\n" + "".join(f"{number}. Do **this** {number}, then `that`.\n" for number in range(1, 81))
+LONG_CODE = "\n```python\n" + "".join(f"def f{number}():\n    return 'x'\n" for number in range(1, 81))
+
+
+def test_long_lists_and_long_code_are_markdown_while_they_stream(desk: Desk) -> None:
+    whole, gate = answer(LONG_LIST + LONG_CODE), Gate()
+    desk.model.script(Reply(packets=(*whole.packets[:-4], gate, *whole.packets[-4:])))
+    desk.ask("Talk.")
+    wait_for(lambda: gate.reached, "the answer streams")
+    live = desk.chat.locator("#live")
+    live.locator("ol li", has_text="Do this 80, then that.").wait_for()
+    assert live.locator("ol").count() == 1
+    assert live.locator("ol li strong").all_inner_texts() == ["this"] * 80
+    wait_for(lambda: "def f70():" in live.locator(".code code").inner_text(), "the code is shown")
+    assert live.locator(".code .hl-keyword").count() >= 2 * 70
+    assert "**" not in live.inner_text()
+    streamed = live.locator("ol li").all_inner_texts()
+    gate.release()
+    desk.wait_until_idle()
+    wait_for(lambda: live.locator("*").count() == 0, "the whole message is in its place")
+    assert desk.chat.locator("#log section .markdown ol li").all_inner_texts() == streamed
+
+
 EVIL = (
     "<img src=x onerror=\"document.body.dataset.evil='1'\"> <script>document.body.dataset.evil='2'</script>\n\n"
     "<b>bold?</b> [run me](javascript:document.body.dataset.evil=3) [command](command:workbench.action.quit) "
