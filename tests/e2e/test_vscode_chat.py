@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Locator
 
 from tests.e2e.vscode import wait_for
 from tests.e2e.vscode_client import Desk
@@ -314,6 +315,55 @@ def test_an_approval_is_decided_where_it_stands_and_a_refusal_takes_words_along(
     desk.wait_until_idle()
     assert "Rejected: Stay inside." in desk.log_text()
     wait_for(lambda: not badge.is_visible(), "the badge is gone")
+
+
+def test_a_permission_is_given_and_refused_by_key_and_palette_and_never_unseen(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "outside.txt").write_text("far away\n")
+    call = ("read_file", {"path": str(tmp_path / "outside.txt")})
+    long = "\n\n".join(f"Paragraph {number}." for number in range(60))
+    desk.model.script(*[answer(long, calls=[call])] * 4, DONE)
+    assert not desk.window.palette_offers("DSH: Allow")
+    desk.ask("Read it.")
+    group = desk.chat.get_by_role("group", name="May read_file run?")
+    group.wait_for()
+    desk.page.wait_for_timeout(500)  # a key that comes sooner was meant for something else
+    desk.window.place_cursor(0)
+    desk.window.press("Control+Alt+n")
+    assert "rejected" in desk.tool_result(2)
+
+    group.wait_for()
+    desk.chat.locator("#log").evaluate("one => { one.scrollTop = 0 }")
+    desk.page.wait_for_timeout(500)
+    desk.window.press("Control+Alt+y")
+    wait_for(lambda: in_view(group), "it is shown first")
+    assert len(desk.model.requests) == 2
+    desk.page.wait_for_timeout(500)
+    desk.window.press("Control+Alt+y")
+    assert "far away" in desk.tool_result(3)
+
+    group.wait_for()
+    desk.window.press("Control+Shift+e")  # the explorer takes the chat's place
+    wait_for(lambda: desk.page.locator(".explorer-folders-view").count() > 0, "the explorer is shown")
+    desk.window.palette("DSH: Allow")
+    wait_for(lambda: in_view(group), "it is shown first")
+    assert len(desk.model.requests) == 3
+    desk.page.wait_for_timeout(500)
+    desk.window.palette("DSH: Allow for Session")
+    assert "far away" in desk.tool_result(4)
+    desk.wait_for_text("Done.")  # it was not asked again
+    desk.wait_until_idle()
+    assert not desk.window.palette_offers("DSH: Reject")
+
+
+def in_view(element: Locator) -> bool:
+    """Whether all of an element of the conversation can be seen."""
+    code = """
+    (one) => {
+      const [shown, screen] = [one, document.getElementById('log')].map((each) => each.getBoundingClientRect());
+      return shown.top >= screen.top - 1 && shown.bottom <= screen.bottom + 1;
+    }
+    """
+    return element.count() == 1 and bool(element.evaluate(code))
 
 
 def test_a_command_that_would_not_see_unsaved_text_is_allowed_with_saving_it_first(desk: Desk) -> None:

@@ -15,7 +15,7 @@ import type { Context } from './context.ts';
 import { errorCode, messageOf } from './errors.ts';
 import type { KeyStore } from './key.ts';
 import { targetOf } from './links.ts';
-import type { ContextItem } from './protocol.ts';
+import type { ContextItem, Decision } from './protocol.ts';
 import type { Sessions } from './sessions.ts';
 import type { Change, Store } from './store.ts';
 import { waitingFor } from './view.ts';
@@ -23,7 +23,7 @@ import { waitingFor } from './view.ts';
 export const VIEW = 'dsh.chat';
 
 /** What a page that is not in sight is told when it is there again. */
-const KEPT = new Set<ToPage['kind']>(['draft', 'focus', 'sent']);
+const KEPT = new Set<ToPage['kind']>(['draft', 'decide', 'focus', 'sent']);
 
 type Parts = {
   root: vscode.Uri;
@@ -84,6 +84,13 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
     if (!this.focused) await vscode.commands.executeCommand(`${VIEW}.focus`);
     if (draft !== undefined) this.#post({ kind: 'draft', text: draft });
     this.#post({ kind: 'focus' });
+  }
+
+  /** Decide on the permission that waits, as its buttons do: nothing is decided that is not on the screen. */
+  async decide(decision: Decision): Promise<void> {
+    if (this.visible && this.#ready) return this.#post({ kind: 'decide', decision });
+    await this.open();
+    this.#post({ kind: 'decide' });
   }
 
   /** Tell the page again what stands around the session: a key was stored, the connection changed. */

@@ -52,6 +52,7 @@ export class StatusItem implements vscode.Disposable {
       waitingFor(view) === 'retry' || (!running && last !== undefined && last.ended !== 'completed'),
     );
     this.#key('dsh.paused', status?.paused ?? false);
+    this.#key('dsh.approvalWaits', waitingFor(view) === 'approval');
     this.#key('dsh.reviewWaits', hunks.length > 0);
   }
 

@@ -319,7 +319,12 @@ function drawApproval(asked: ApprovalItem): HTMLElement {
     });
   return el(
     'div',
-    { class: 'approval waits', role: 'group', 'aria-label': `May ${asked.tool} run?` },
+    {
+      class: 'approval waits',
+      role: 'group',
+      'aria-label': `May ${asked.tool} run?`,
+      'data-since': performance.now(),
+    },
     el('p', { class: 'lead' }, icon('shield'), `May ${asked.tool} run?`),
     ...effects,
     asked.reason !== undefined && el('p', { class: 'detail' }, asked.reason),
@@ -327,9 +332,9 @@ function drawApproval(asked: ApprovalItem): HTMLElement {
     el(
       'div',
       { class: 'actions' },
-      button('Reject', decide('reject'), { class: 'secondary', key: `approval ${asked.id}` }),
-      button('Allow for Session', decide('allowSession'), { class: 'secondary' }),
-      button('Allow', decide('allowOnce'), { class: 'primary' }),
+      button('Reject', decide('reject'), { class: 'secondary', key: 'reject' }),
+      button('Allow for Session', decide('allowSession'), { class: 'secondary', key: 'allowSession' }),
+      button('Allow', decide('allowOnce'), { class: 'primary', key: 'allowOnce' }),
     ),
   );
 }
