@@ -254,17 +254,21 @@ def test_a_review_that_opens_while_the_user_types_takes_no_focus_and_no_key(desk
     desk.wait_until_idle()
 
 
-def test_in_auto_edit_mode_an_edit_lands_at_once_and_is_undone_by_the_word_above_it(
+def test_in_auto_edit_mode_edits_land_at_once_and_are_kept_or_undone_by_the_words_above_them(
     client_workbench, tmp_path: Path
 ) -> None:
     files = {"calc.py": CALC, "other.py": OTHER}
     with Desk.set_up(client_workbench, tmp_path, files, settings={"dsh.mode": "auto-edit"}) as desk:
-        desk.model.script(MEND_ADD, DONE)
+        desk.model.script(MEND_BOTH, DONE)
         desk.ask("Mend it.")
-        wait_for(lambda: desk.window.text("calc.py") == MENDED_ADD, "the edit lands at once")
+        wait_for(lambda: desk.window.text("calc.py") == MENDED, "the edits land at once")
         desk.wait_until_idle()
-        desk.lens("Keep").wait_for()
+        wait_for(lambda: desk.lens("Keep").count() == 2, "both can be kept")
+        desk.lens("Keep").first.click()
+        wait_for(lambda: desk.lens("Keep").count() == desk.lens("Undo").count() == 1, "one is decided")
+        assert desk.window.text("calc.py") == MENDED
         desk.lens("Undo").click()
-        wait_for(lambda: desk.window.text("calc.py") == CALC, "the edit is undone")
+        wait_for(lambda: desk.window.text("calc.py") == MENDED_ADD, "the other one is undone")
         wait_for(lambda: desk.lens("Undo").count() == 0, "nothing is left to undo")
-        wait_for(lambda: "taken back" in desk.log_text(), "the chat says so")
+        outcome = desk.chat.locator(".review .outcome").first
+        wait_for(lambda: outcome.inner_text() == "in part", "the chat says so")
