@@ -272,3 +272,25 @@ def test_in_auto_edit_mode_edits_land_at_once_and_are_kept_or_undone_by_the_word
         wait_for(lambda: desk.lens("Undo").count() == 0, "nothing is left to undo")
         outcome = desk.chat.locator(".review .outcome").first
         wait_for(lambda: outcome.inner_text() == "in part", "the chat says so")
+
+
+def test_the_proposals_of_a_session_that_is_deleted_close_without_a_question_and_give_words_back(desk: Desk) -> None:
+    ask_for_review(desk, MEND_ADD, DONE)
+    place_cursor_in_proposal(desk, "calc.py", 1)
+    desk.window.type("  # mine", pause_ms=20)
+    corrected = CALC.replace("a - b", "a + b  # mine")
+    wait_for(lambda: desk.proposal_text("calc.py") == corrected, "the proposal holds the correction")
+    desk.window.palette("DSH: Sessions")
+    row = desk.page.locator(".quick-input-list .monaco-list-row", has_text="Mend it.")
+    row.hover()
+    row.get_by_role("button", name="Delete").click()
+    desk.page.locator(".monaco-dialog-box").get_by_role("button", name="Delete").click()
+    wait_for(lambda: desk.page.get_by_role("tab", name="DSH review").count() == 0, "the review is closed")
+    assert desk.page.locator(".monaco-dialog-box").count() == 0
+    assert desk.proposal_text("calc.py") is None
+    assert desk.window.text("calc.py") == CALC
+    desk.page.locator(".notification-list-item", has_text="the review of calc.py has ended").get_by_role(
+        "button", name="Open"
+    ).click()
+    code = "return vscode.workspace.textDocuments.filter((one) => one.isUntitled).map((one) => one.getText())"
+    wait_for(lambda: desk.window.vscode(code) == [corrected], "what was written is shown")

@@ -15,7 +15,7 @@ import type { Context } from './context.ts';
 import { errorCode, messageOf } from './errors.ts';
 import type { KeyStore } from './key.ts';
 import { targetOf } from './links.ts';
-import type { ContextItem, Decision } from './protocol.ts';
+import { type ContextItem, type Decision, ofSession } from './protocol.ts';
 import type { Sessions } from './sessions.ts';
 import type { Change, Store } from './store.ts';
 import { waitingFor } from './view.ts';
@@ -171,7 +171,7 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
 
   async #do(message: FromPage): Promise<void> {
     const { client, context, store } = this.#parts;
-    const ofSession = store.session === undefined ? {} : { session: store.session };
+    const shown = ofSession(store.session);
     switch (message.kind) {
       case 'ready':
         this.#ready = true;
@@ -190,18 +190,18 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
         return this.#approve(message);
       case 'answer':
         return void (await client.run('dsh.answer', {
-          ...ofSession,
+          ...shown,
           question: message.question,
           answer: message.answer,
         }));
       case 'editWaiting':
         return void (await client.run('dsh.inbox.edit', {
-          ...ofSession,
+          ...shown,
           message: message.message,
           text: message.text,
         }));
       case 'removeWaiting':
-        return void (await client.run('dsh.inbox.remove', { ...ofSession, message: message.message }));
+        return void (await client.run('dsh.inbox.remove', { ...shown, message: message.message }));
       case 'open':
         return openFile(this.#root, message.path, message.line);
       case 'link':
@@ -254,9 +254,9 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
       if (choice === undefined) return;
       save = choice === yes;
     }
-    const ofSession = store.session === undefined ? {} : { session: store.session };
+    const shown = ofSession(store.session);
     const more = { ...(comment ? { comment } : {}), ...(save ? { save } : {}) };
-    await client.run('dsh.approve', { ...ofSession, approval, decision, ...more });
+    await client.run('dsh.approve', { ...shown, approval, decision, ...more });
   }
 
   /** Send the user's words; the page keeps them until they are accepted. */

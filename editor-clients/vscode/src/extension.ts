@@ -61,6 +61,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     walkthrough(connection, keys),
     connection.onValue((value) => store.take(value)),
     connection.onValue(tellOutcome),
+    sessions.onDidDelete((session) => void reviews.forget(session)),
     connection.onStatus((status) => store.takeStatus(status)),
     vscode.workspace.onDidChangeConfiguration((change) => {
       if (concernsServer(change)) void restarts.whenIdle();

@@ -67,6 +67,12 @@ export class FileUnderReview {
     return !(rejectedHere && (outcome === undefined || outcome === 'rejected'));
   }
 
+  /** The hunk at a line, or the next one below. */
+  hunkAt(line: number): string | undefined {
+    const hunks = this.proposal.changes().filter(({ id }) => id !== undefined);
+    return (hunks.find(({ right }) => line < Math.max(right[1], right[0] + 1)) ?? hunks.at(-1))?.id;
+  }
+
   get own(): Change[] {
     return this.proposal.changes().filter(({ id }) => id === undefined);
   }
