@@ -391,12 +391,19 @@ def test_a_question_is_answered_where_it_stands(desk: Desk) -> None:
     desk.wait_for_text("You: the second")
 
 
-def test_what_went_wrong_is_said_and_tried_again_by_a_click(desk: Desk) -> None:
-    desk.model.script(refusal(401, {"error": {"message": "no such key"}}), DONE)
+def test_what_went_wrong_is_said_once_with_what_mends_it_and_tried_again_by_a_click(desk: Desk) -> None:
+    no_key = refusal(401, {"error": {"message": "no such key"}})
+    desk.model.script(no_key, no_key, DONE)
     desk.ask("Begin.")
     desk.wait_for_text("Failed")
-    assert "no such key" in desk.log_text()
+    assert desk.log_text().count("no such key") == 1
+    desk.chat.get_by_role("button", name="Set API Key").click()
+    desk.page.locator(".quick-input-widget .quick-input-title", has_text="API key of deepseek").wait_for()
+    desk.window.press("Escape")
+    desk.ask("Begin anew.")
+    wait_for(lambda: desk.log_text().count("Failed") == 2, "it fails again")
+    assert desk.chat.get_by_role("button", name="Retry").count() == 1  # the turn before is over
     desk.chat.get_by_role("button", name="Retry").click()
     desk.wait_for_text("Done.")
     desk.wait_until_idle()
-    assert len(desk.model.requests) == 2
+    assert len(desk.model.requests) == 3

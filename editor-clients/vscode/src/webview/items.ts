@@ -275,6 +275,8 @@ function outcomeOf(file: FileItem): string {
   return only === 'notLanded' ? 'not applied' : only === 'undone' ? 'taken back' : (only ?? '');
 }
 
+const KEY_IS_WRONG = new Set(['AUTH', 'MISSING_CREDENTIAL', 'INVALID_CREDENTIAL']);
+
 function drawFailure(failure: FailureItem): HTMLElement {
   if (failure.retry !== undefined && !failure.waits) {
     const words = `${failure.message} (${failure.code}), tried again`;
@@ -294,5 +296,7 @@ function drawFailure(failure: FailureItem): HTMLElement {
       el('p', { class: 'detail' }, [failure.code, again].filter(Boolean).join(' · ')),
     ),
     failure.waits && button('Try Now', () => run('dsh.ui.retry'), { class: 'secondary' }),
+    KEY_IS_WRONG.has(failure.code) &&
+      button('Set API Key', () => run('dsh.ui.setApiKey'), { icon: 'key', class: 'secondary' }),
   );
 }

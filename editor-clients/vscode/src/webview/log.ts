@@ -115,6 +115,7 @@ export class Log {
       this.#turns.push(drawn);
       this.element.append(element);
     }
+    drawn.element.classList.toggle('last', last);
     if (drawn.turn === turn) return;
     turn.items.forEach((item, at) => {
       if (drawn.items[at] === item) return;
@@ -125,7 +126,6 @@ export class Log {
     });
     drawn.items = turn.items;
     drawn.turn = turn;
-    drawn.element.classList.toggle('last', last);
     drawn.end.replaceChildren(...endOf(turn));
   }
 
@@ -205,7 +205,8 @@ function endOf(turn: Turn): Node[] {
   const parts: Node[] = [];
   if (turn.ended !== 'completed') {
     const words = ENDS[turn.ended] ?? turn.ended;
-    const message = turn.message && turn.message !== words ? `: ${turn.message}` : '';
+    const isSaid = turn.items.some((item) => item.kind === 'failure' && item.message === turn.message);
+    const message = turn.message && turn.message !== words && !isSaid ? `: ${turn.message}` : '';
     parts.push(el('p', { class: `ended ${turn.ended === 'error' ? 'bad' : ''}` }, `${words}${message}`));
   }
   const edited = turn.items.some(
