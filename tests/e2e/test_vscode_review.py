@@ -294,3 +294,31 @@ def test_the_proposals_of_a_session_that_is_deleted_close_without_a_question_and
     ).click()
     code = "return vscode.workspace.textDocuments.filter((one) => one.isUntitled).map((one) => one.getText())"
     wait_for(lambda: desk.window.vscode(code) == [corrected], "what was written is shown")
+
+
+def test_a_deletion_and_a_rename_are_shown_as_such_and_unsaved_text_keeps_its_file(desk: Desk) -> None:
+    move = answer("Move.", calls=[("move_file", {"path": "other.py", "new_path": "pkg/moved.py"})])
+    ask_for_review(desk, answer("Delete.", calls=[("delete_file", {"path": "calc.py"})]), DONE, move, move, DONE)
+    desk.page.get_by_role("tab", name="DSH review: calc.py (delete)").wait_for()
+    assert (desk.window.folder / "calc.py").exists()
+    desk.window.press("Control+Alt+Shift+y")
+    assert "the deletion was accepted; the file is gone" in desk.tool_result(2)
+    desk.wait_until_idle()
+    assert not (desk.window.folder / "calc.py").exists()
+
+    desk.window.open("other.py")
+    desk.window.place_cursor(0)
+    desk.window.type("# mine\n")
+    desk.ask("And move it.")
+    desk.open_review()
+    desk.page.get_by_role("tab", name="DSH review: other.py → pkg/moved.py").wait_for()
+    desk.window.press("Control+Alt+Shift+y")
+    assert "holds text of it that is not saved" in desk.tool_result(4)
+    assert desk.window.text("other.py") == f"# mine\n{OTHER}"
+    desk.open_review()
+    desk.window.command("workbench.action.files.saveAll")
+    desk.window.press("Control+Alt+Shift+y")
+    assert "the rename was accepted" in desk.tool_result(5)
+    desk.wait_until_idle()
+    assert desk.window.on_disk("pkg/moved.py") == f"# mine\n{OTHER}"
+    assert desk.chat.locator(".review .name").all_inner_texts()[1:] == ["other.py → pkg/moved.py"] * 2

@@ -1,7 +1,16 @@
 /** Items: each thing that a turn shows, as an element. */
 
 import type { Card } from '../protocol.ts';
-import type { FailureItem, FileItem, Item, ReviewItem, Said, Todo, ToolItem } from '../view.ts';
+import {
+  type FailureItem,
+  type FileItem,
+  type Item,
+  newNameOf,
+  type ReviewItem,
+  type Said,
+  type Todo,
+  type ToolItem,
+} from '../view.ts';
 import { drawApproval, drawQuestion } from './asked.ts';
 import { button, type Child, el, icon } from './dom.ts';
 import { markdown } from './markdown.ts';
@@ -203,23 +212,22 @@ function drawReview(review: ReviewItem): HTMLElement {
 }
 
 function reviewFile(file: FileItem): HTMLElement {
-  const name = [file.uri, file.newUri]
-    .filter((uri) => uri !== undefined)
-    .map(nameOf)
-    .join(' → ');
+  const to = file.newUri === undefined ? '' : ` → ${newNameOf(file.uri, file.newUri)}`;
+  const name = `${nameOf(file.uri)}${to}`;
   const open = () => {
     if (file.hunks.some((hunk) => hunk.outcome === undefined)) run('dsh.ui.reviewEdits', file.uri);
     else post({ kind: 'open', path: file.uri, line: file.hunks[0]?.line ?? 1 });
   };
   const added = count(file, 'newText');
   const removed = count(file, 'oldText');
+  const isText = file.kind !== 'rename' || added + removed > 0;
   const head = el(
     'summary',
     {},
     icon(file.kind === 'create' ? 'new-file' : file.kind === 'delete' ? 'trash' : 'file'),
     el('span', { class: 'name', title: decodeURIComponent(file.uri) }, name),
-    el('span', { class: 'plus' }, `+${added}`),
-    el('span', { class: 'minus' }, `-${removed}`),
+    isText && el('span', { class: 'plus' }, `+${added}`),
+    isText && el('span', { class: 'minus' }, `-${removed}`),
     el('span', { class: 'outcome' }, outcomeOf(file)),
   );
   const hunks = file.hunks.map((hunk) => {
