@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Locator
 
 from tests.e2e.vscode import wait_for
 from tests.e2e.vscode_client import Desk
@@ -61,6 +62,29 @@ def test_text_that_streams_is_shown_before_its_end_and_once_in_the_end(desk: Des
     desk.wait_for_text("the rest of them.")
     desk.wait_until_idle()
     wait_for(lambda: desk.log_text().count("First words") == 1, "it is shown once")
+
+
+LONG_LIST = "Steps:\n\n" + "".join(f"{number}. Do **this** {number}, then `that`.\n" for number in range(1, 81))
+LONG_CODE = "\n```python\n" + "".join(f"def f{number}():\n    return 'x'\n" for number in range(1, 81))
+
+
+def test_long_lists_and_long_code_are_markdown_while_they_stream(desk: Desk) -> None:
+    whole, gate = answer(LONG_LIST + LONG_CODE), Gate()
+    desk.model.script(Reply(packets=(*whole.packets[:-4], gate, *whole.packets[-4:])))
+    desk.ask("Talk.")
+    wait_for(lambda: gate.reached, "the answer streams")
+    live = desk.chat.locator("#live")
+    live.locator("ol li", has_text="Do this 80, then that.").wait_for()
+    assert live.locator("ol").count() == 1
+    assert live.locator("ol li strong").all_inner_texts() == ["this"] * 80
+    wait_for(lambda: "def f70():" in live.locator(".code code").inner_text(), "the code is shown")
+    assert live.locator(".code .hl-keyword").count() >= 2 * 70
+    assert "**" not in live.inner_text()
+    streamed = live.locator("ol li").all_inner_texts()
+    gate.release()
+    desk.wait_until_idle()
+    wait_for(lambda: live.locator("*").count() == 0, "the whole message is in its place")
+    assert desk.chat.locator("#log section .markdown ol li").all_inner_texts() == streamed
 
 
 EVIL = (
@@ -295,6 +319,55 @@ def test_an_approval_is_decided_where_it_stands_and_a_refusal_takes_words_along(
     wait_for(lambda: not badge.is_visible(), "the badge is gone")
 
 
+def test_a_permission_is_given_and_refused_by_key_and_palette_and_never_unseen(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "outside.txt").write_text("far away\n")
+    call = ("read_file", {"path": str(tmp_path / "outside.txt")})
+    long = "\n\n".join(f"Paragraph {number}." for number in range(60))
+    desk.model.script(*[answer(long, calls=[call])] * 4, DONE)
+    assert not desk.window.palette_offers("DSH: Allow")
+    desk.ask("Read it.")
+    group = desk.chat.get_by_role("group", name="May read_file run?")
+    group.wait_for()
+    desk.page.wait_for_timeout(500)  # a key that comes sooner was meant for something else
+    desk.window.place_cursor(0)
+    desk.window.press("Control+Alt+n")
+    assert "rejected" in desk.tool_result(2)
+
+    group.wait_for()
+    desk.chat.locator("#log").evaluate("one => { one.scrollTop = 0 }")
+    desk.page.wait_for_timeout(500)
+    desk.window.press("Control+Alt+y")
+    wait_for(lambda: in_view(group), "it is shown first")
+    assert len(desk.model.requests) == 2
+    desk.page.wait_for_timeout(500)
+    desk.window.press("Control+Alt+y")
+    assert "far away" in desk.tool_result(3)
+
+    group.wait_for()
+    desk.window.press("Control+Shift+e")  # the explorer takes the chat's place
+    wait_for(lambda: desk.page.locator(".explorer-folders-view").count() > 0, "the explorer is shown")
+    desk.window.palette("DSH: Allow")
+    wait_for(lambda: in_view(group), "it is shown first")
+    assert len(desk.model.requests) == 3
+    desk.page.wait_for_timeout(500)
+    desk.window.palette("DSH: Allow for Session")
+    assert "far away" in desk.tool_result(4)
+    desk.wait_for_text("Done.")  # it was not asked again
+    desk.wait_until_idle()
+    assert not desk.window.palette_offers("DSH: Reject")
+
+
+def in_view(element: Locator) -> bool:
+    """Whether all of an element of the conversation can be seen."""
+    code = """
+    (one) => {
+      const [shown, screen] = [one, document.getElementById('log')].map((each) => each.getBoundingClientRect());
+      return shown.top >= screen.top - 1 && shown.bottom <= screen.bottom + 1;
+    }
+    """
+    return element.count() == 1 and bool(element.evaluate(code))
+
+
 def test_a_command_that_would_not_see_unsaved_text_is_allowed_with_saving_it_first(desk: Desk) -> None:
     desk.window.place_cursor(0)
     desk.window.type("# unsaved\n")
@@ -320,12 +393,20 @@ def test_a_question_is_answered_where_it_stands(desk: Desk) -> None:
     desk.wait_for_text("You: the second")
 
 
-def test_what_went_wrong_is_said_and_tried_again_by_a_click(desk: Desk) -> None:
-    desk.model.script(refusal(401, {"error": {"message": "no such key"}}), DONE)
+def test_what_went_wrong_is_said_once_with_what_mends_it_and_tried_again_by_a_click(desk: Desk) -> None:
+    no_key = refusal(401, {"error": {"message": "no such key"}})
+    desk.model.script(no_key, no_key, DONE)
     desk.ask("Begin.")
     desk.wait_for_text("Failed")
     desk.wait_for_text("no such key")
+    assert desk.log_text().count("no such key") == 1
+    desk.chat.get_by_role("button", name="Set API Key").click()
+    desk.page.locator(".quick-input-widget .quick-input-title", has_text="API key of deepseek").wait_for()
+    desk.window.press("Escape")
+    desk.ask("Begin anew.")
+    wait_for(lambda: desk.log_text().count("Failed") == 2, "it fails again")
+    assert desk.chat.get_by_role("button", name="Retry").count() == 1  # the turn before is over
     desk.chat.get_by_role("button", name="Retry").click()
     desk.wait_for_text("Done.")
     desk.wait_until_idle()
-    assert len(desk.model.requests) == 2
+    assert len(desk.model.requests) == 3

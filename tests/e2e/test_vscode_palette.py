@@ -122,6 +122,71 @@ def test_a_running_turn_is_steered(desk: Desk) -> None:
     desk.wait_until_idle()
 
 
+def test_what_waits_is_resumed_and_a_history_made_shorter_by_the_palette(desk: Desk) -> None:
+    reply, gate = held_after("A long answer that goes on and on.")
+    long = [answer(f"The answer {number}. " + "word " * 400) for number in range(3)]
+    desk.model.script(reply, *long, answer("A SUMMARY of it all."), DONE)
+    assert not desk.window.palette_offers("DSH: Compact")
+    desk.ask("Begin.")
+    wait_for(lambda: gate.reached, "the answer streams")
+    desk.input.click()
+    desk.window.type("Next.", pause_ms=5)
+    desk.window.press("Alt+Enter")
+    desk.chat.locator(".queue li").wait_for()
+    assert not desk.window.palette_offers("DSH: Resume Queue")
+    desk.window.palette("DSH: Cancel")
+    desk.chat.locator(".queue").get_by_text("Paused").wait_for()
+    desk.window.palette("DSH: Resume Queue")
+    desk.wait_for_text("The answer 0.")
+    desk.wait_until_idle()
+    assert desk.chat.locator(".queue li").count() == 0
+
+    for number in (1, 2):
+        desk.ask("More.")
+        desk.wait_for_text(f"The answer {number}.")
+        desk.wait_until_idle()
+    desk.window.palette("DSH: Compact")
+    desk.page.locator(".notification-list-item", has_text="the history is shorter").wait_for()
+    desk.ask("And now?")
+    said = str(desk.sent_messages(6))
+    assert "A SUMMARY of it all." in said
+    assert "The answer 0." not in said
+    desk.wait_for_text("Done.")
+    desk.wait_for_text("The answer 0.")  # what its user reads is kept
+
+
+def menu(desk: Desk, *names: str) -> None:
+    """Choose in an open context menu, and in the menus that open beside it."""
+    for name in names:
+        row = desk.page.locator(".monaco-menu .action-item", has_text=name).last
+        row.hover()
+        desk.page.wait_for_timeout(300)  # a menu takes no click while it opens
+        row.click()
+
+
+def test_files_and_selections_are_added_by_the_context_menus(desk: Desk) -> None:
+    chips = desk.chat.locator(".chip:not(.suggested)")
+    desk.window.place_cursor(1)
+    desk.window.press("Shift+End")
+    line = desk.page.locator(".editor-instance .view-line", has_text="return a - b")
+    line.locator("span span").first.click(button="right")
+    menu(desk, "DSH", "Add Selection to Context")
+    wait_for(lambda: chips.all_inner_texts() == ["calc.py:2"], "the selection is added")
+    line.locator("span span").first.click(button="right")
+    menu(desk, "DSH", "Ask About Selection")
+    wait_for(lambda: desk.chat.locator("#input:focus").count() == 1, "the input has the focus")
+    desk.window.press("Control+Shift+e")
+    desk.page.locator(".explorer-folders-view .monaco-list-row", has_text="other.py").click(button="right")
+    menu(desk, "Add File to Context")
+    wait_for(lambda: chips.all_inner_texts() == ["calc.py:2", "other.py"], "the file is added")
+    desk.model.script(DONE)
+    desk.ask("What is this?")
+    [message] = desk.sent_messages(1)
+    assert "return a - b" in message["content"]
+    assert "other.py" in message["content"]
+    desk.wait_until_idle()
+
+
 def test_the_server_is_started_again_and_its_log_is_shown(desk: Desk) -> None:
     before = desk.server()
     desk.window.palette("DSH: Restart Server")

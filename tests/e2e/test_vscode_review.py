@@ -254,17 +254,71 @@ def test_a_review_that_opens_while_the_user_types_takes_no_focus_and_no_key(desk
     desk.wait_until_idle()
 
 
-def test_in_auto_edit_mode_an_edit_lands_at_once_and_is_undone_by_the_word_above_it(
+def test_in_auto_edit_mode_edits_land_at_once_and_are_kept_or_undone_by_the_words_above_them(
     client_workbench, tmp_path: Path
 ) -> None:
     files = {"calc.py": CALC, "other.py": OTHER}
     with Desk.set_up(client_workbench, tmp_path, files, settings={"dsh.mode": "auto-edit"}) as desk:
-        desk.model.script(MEND_ADD, DONE)
+        desk.model.script(MEND_BOTH, DONE)
         desk.ask("Mend it.")
-        wait_for(lambda: desk.window.text("calc.py") == MENDED_ADD, "the edit lands at once")
+        wait_for(lambda: desk.window.text("calc.py") == MENDED, "the edits land at once")
         desk.wait_until_idle()
-        desk.lens("Keep").wait_for()
+        wait_for(lambda: desk.lens("Keep").count() == 2, "both can be kept")
+        desk.lens("Keep").first.click()
+        wait_for(lambda: desk.lens("Keep").count() == desk.lens("Undo").count() == 1, "one is decided")
+        assert desk.window.text("calc.py") == MENDED
         desk.lens("Undo").click()
-        wait_for(lambda: desk.window.text("calc.py") == CALC, "the edit is undone")
+        wait_for(lambda: desk.window.text("calc.py") == MENDED_ADD, "the other one is undone")
         wait_for(lambda: desk.lens("Undo").count() == 0, "nothing is left to undo")
-        wait_for(lambda: "taken back" in desk.log_text(), "the chat says so")
+        outcome = desk.chat.locator(".review .outcome").first
+        wait_for(lambda: outcome.inner_text() == "in part", "the chat says so")
+
+
+def test_the_proposals_of_a_session_that_is_deleted_close_without_a_question_and_give_words_back(desk: Desk) -> None:
+    ask_for_review(desk, MEND_ADD, DONE)
+    place_cursor_in_proposal(desk, "calc.py", 1)
+    desk.window.type("  # mine", pause_ms=20)
+    corrected = CALC.replace("a - b", "a + b  # mine")
+    wait_for(lambda: desk.proposal_text("calc.py") == corrected, "the proposal holds the correction")
+    desk.window.palette("DSH: Sessions")
+    row = desk.page.locator(".quick-input-list .monaco-list-row", has_text="Mend it.")
+    row.hover()
+    row.get_by_role("button", name="Delete").click()
+    desk.page.locator(".monaco-dialog-box").get_by_role("button", name="Delete").click()
+    wait_for(lambda: desk.page.get_by_role("tab", name="DSH review").count() == 0, "the review is closed")
+    assert desk.page.locator(".monaco-dialog-box").count() == 0
+    assert desk.proposal_text("calc.py") is None
+    assert desk.window.text("calc.py") == CALC
+    desk.page.locator(".notification-list-item", has_text="the review of calc.py has ended").get_by_role(
+        "button", name="Open"
+    ).click()
+    code = "return vscode.workspace.textDocuments.filter((one) => one.isUntitled).map((one) => one.getText())"
+    wait_for(lambda: desk.window.vscode(code) == [corrected], "what was written is shown")
+
+
+def test_a_deletion_and_a_rename_are_shown_as_such_and_unsaved_text_keeps_its_file(desk: Desk) -> None:
+    move = answer("Move.", calls=[("move_file", {"path": "other.py", "new_path": "pkg/moved.py"})])
+    ask_for_review(desk, answer("Delete.", calls=[("delete_file", {"path": "calc.py"})]), DONE, move, move, DONE)
+    desk.page.get_by_role("tab", name="DSH review: calc.py (delete)").wait_for()
+    assert (desk.window.folder / "calc.py").exists()
+    desk.window.press("Control+Alt+Shift+y")
+    assert "the deletion was accepted; the file is gone" in desk.tool_result(2)
+    desk.wait_until_idle()
+    assert not (desk.window.folder / "calc.py").exists()
+
+    desk.window.open("other.py")
+    desk.window.place_cursor(0)
+    desk.window.type("# mine\n")
+    desk.ask("And move it.")
+    desk.open_review()
+    desk.page.get_by_role("tab", name="DSH review: other.py → pkg/moved.py").wait_for()
+    desk.window.press("Control+Alt+Shift+y")
+    assert "holds text of it that is not saved" in desk.tool_result(4)
+    assert desk.window.text("other.py") == f"# mine\n{OTHER}"
+    desk.open_review()
+    desk.window.command("workbench.action.files.saveAll")
+    desk.window.press("Control+Alt+Shift+y")
+    assert "the rename was accepted" in desk.tool_result(5)
+    desk.wait_until_idle()
+    assert desk.window.on_disk("pkg/moved.py") == f"# mine\n{OTHER}"
+    assert desk.chat.locator(".review .name").all_inner_texts()[1:] == ["other.py → pkg/moved.py"] * 2

@@ -54,6 +54,8 @@ def test_the_walkthrough_leads_from_the_server_to_the_first_question(desk: Desk)
     titles = ["The server", "A key", "Or an endpoint of your own", "Or the demo", "Ask"]
     wait_for(lambda: [text.split("\n")[0] for text in steps.all_inner_texts()] == titles, "the steps are shown")
     assert "`" not in "".join(steps.all_inner_texts())
+    for done in ("The server", "A key", "Or an endpoint of your own"):  # all there before the walkthrough was
+        steps.get_by_role("checkbox", name=f"{done}: Completed").wait_for()
     steps.filter(has_text="Or the demo").click()
     before = desk.server()
     desk.page.get_by_role("button", name="Use the Demo").click()

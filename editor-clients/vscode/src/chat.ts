@@ -10,11 +10,12 @@ import * as path from 'node:path';
 import * as vscode from 'vscode';
 import type { Frame, FromPage, How, ToPage } from './chat_messages.ts';
 import type { Client } from './client.ts';
+import { baseUrl, DEMO } from './config.ts';
 import type { Context } from './context.ts';
 import { errorCode, messageOf } from './errors.ts';
 import type { KeyStore } from './key.ts';
 import { targetOf } from './links.ts';
-import type { ContextItem } from './protocol.ts';
+import { type ContextItem, type Decision, ofSession } from './protocol.ts';
 import type { Sessions } from './sessions.ts';
 import type { Change, Store } from './store.ts';
 import { waitingFor } from './view.ts';
@@ -22,7 +23,7 @@ import { waitingFor } from './view.ts';
 export const VIEW = 'dsh.chat';
 
 /** What a page that is not in sight is told when it is there again. */
-const KEPT = new Set<ToPage['kind']>(['draft', 'focus', 'sent']);
+const KEPT = new Set<ToPage['kind']>(['draft', 'decide', 'focus', 'sent']);
 
 type Parts = {
   root: vscode.Uri;
@@ -85,6 +86,13 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
     this.#post({ kind: 'focus' });
   }
 
+  /** Decide on the permission that waits, as its buttons do: nothing is decided that is not on the screen. */
+  async decide(decision: Decision): Promise<void> {
+    if (this.visible && this.#ready) return this.#post({ kind: 'decide', decision });
+    await this.open();
+    this.#post({ kind: 'decide' });
+  }
+
   /** Tell the page again what stands around the session: a key was stored, the connection changed. */
   async refresh(): Promise<void> {
     this.#hasKey = await this.#parts.keys.has();
@@ -96,12 +104,11 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
   #frame(): Frame {
     const { client, context } = this.#parts;
     const provider = vscode.workspace.getConfiguration('dsh').get<string>('model.provider');
-    const baseUrl = vscode.workspace.getConfiguration('dsh').get<string | null>('model.baseUrl');
     const folder = vscode.workspace.workspaceFolders?.[0]?.name;
     return {
       connection: client.connection,
       hasKey: this.#hasKey,
-      needsKey: provider !== 'demo' && !baseUrl,
+      needsKey: provider !== DEMO && baseUrl() === undefined,
       trusted: vscode.workspace.isTrusted,
       chips: context.chips,
       ...(folder === undefined ? {} : { folder }),
@@ -164,7 +171,7 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
 
   async #do(message: FromPage): Promise<void> {
     const { client, context, store } = this.#parts;
-    const ofSession = store.session === undefined ? {} : { session: store.session };
+    const shown = ofSession(store.session);
     switch (message.kind) {
       case 'ready':
         this.#ready = true;
@@ -183,18 +190,18 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
         return this.#approve(message);
       case 'answer':
         return void (await client.run('dsh.answer', {
-          ...ofSession,
+          ...shown,
           question: message.question,
           answer: message.answer,
         }));
       case 'editWaiting':
         return void (await client.run('dsh.inbox.edit', {
-          ...ofSession,
+          ...shown,
           message: message.message,
           text: message.text,
         }));
       case 'removeWaiting':
-        return void (await client.run('dsh.inbox.remove', { ...ofSession, message: message.message }));
+        return void (await client.run('dsh.inbox.remove', { ...shown, message: message.message }));
       case 'open':
         return openFile(this.#root, message.path, message.line);
       case 'link':
@@ -247,9 +254,9 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
       if (choice === undefined) return;
       save = choice === yes;
     }
-    const ofSession = store.session === undefined ? {} : { session: store.session };
+    const shown = ofSession(store.session);
     const more = { ...(comment ? { comment } : {}), ...(save ? { save } : {}) };
-    await client.run('dsh.approve', { ...ofSession, approval, decision, ...more });
+    await client.run('dsh.approve', { ...shown, approval, decision, ...more });
   }
 
   /** Send the user's words; the page keeps them until they are accepted. */

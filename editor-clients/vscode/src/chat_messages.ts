@@ -29,6 +29,8 @@ export type ToPage =
   | { kind: 'files'; query: string; files: Chip[] }
   | { kind: 'sent'; text: string; error?: { code?: string; text: string } }
   | { kind: 'draft'; text: string }
+  /** Decide on the permission that is shown; without a decision it is only shown. */
+  | { kind: 'decide'; decision?: Decision }
   | { kind: 'focus' };
 
 export type FromPage =

@@ -14,7 +14,7 @@ import { errorCode, messageOf } from './errors.ts';
 import type { KeyStore } from './key.ts';
 import { pickMode, pickModel, pickProvider, pickTurn } from './picks.ts';
 import type { Change } from './proposal.ts';
-import type { ContextItem } from './protocol.ts';
+import { type ContextItem, ofSession } from './protocol.ts';
 import type { Restarts } from './restarts.ts';
 import type { Of as FileOf, Reviews } from './review.ts';
 import type { ServerFinder } from './server.ts';
@@ -43,9 +43,9 @@ export const COMMANDS: Record<string, Command> = {
   'dsh.ui.steer': ({ chat }) => sayFrom(chat, 'steer', 'DSH: Steer', 'Joins the running turn at its next step'),
   'dsh.ui.inject': ({ chat }) =>
     sayFrom(chat, 'inject', 'DSH: Inject Context', 'The agent reads it at its next step'),
-  'dsh.ui.cancel': ({ client, store }) => client.run('dsh.cancel', of(store)),
-  'dsh.ui.retry': ({ client, store }) => client.run('dsh.retry', of(store)),
-  'dsh.ui.resumeQueue': ({ client, store }) => client.run('dsh.inbox.resume', of(store)),
+  'dsh.ui.cancel': ({ client, store }) => client.run('dsh.cancel', ofSession(store.session)),
+  'dsh.ui.retry': ({ client, store }) => client.run('dsh.retry', ofSession(store.session)),
+  'dsh.ui.resumeQueue': ({ client, store }) => client.run('dsh.inbox.resume', ofSession(store.session)),
   'dsh.ui.newSession': async ({ sessions, chat }) => {
     await sessions.create();
     await chat.open();
@@ -66,10 +66,13 @@ export const COMMANDS: Record<string, Command> = {
     withHunk(reviews, id, (hunk) => rejectWithComment(reviews, hunk)),
   'dsh.ui.landOwn': ({ reviews }, right: string, change: Change) => reviews.land(right, change),
   'dsh.ui.undoOwn': ({ reviews }, right: string, change: Change) => reviews.undo(right, change),
+  'dsh.ui.allow': ({ chat }) => chat.decide('allowOnce'),
+  'dsh.ui.allowForSession': ({ chat }) => chat.decide('allowSession'),
+  'dsh.ui.reject': ({ chat }) => chat.decide('reject'),
   'dsh.ui.rewindTurn': rewindTurn,
   'dsh.ui.selectModel': ({ client, store }) => pickModel(client, store),
   'dsh.ui.setMode': ({ client, store }) => pickMode(client, store),
-  'dsh.ui.compact': ({ client, store }) => client.run('dsh.compact', of(store)),
+  'dsh.ui.compact': ({ client, store }) => client.run('dsh.compact', ofSession(store.session)),
   'dsh.ui.setApiKey': setApiKey,
   'dsh.ui.useDemo': (parts) => useProvider(parts, DEMO),
   'dsh.ui.installServer': async ({ finder, client }) => {
@@ -114,10 +117,6 @@ async function tell(error: unknown): Promise<void> {
   else if (choice === 'Show Log') await vscode.commands.executeCommand('dsh.ui.showLog');
 }
 
-function of(store: Store): { session?: string } {
-  return store.session === undefined ? {} : { session: store.session };
-}
-
 function askAboutSelection({ context, chat }: Parts): Thenable<void> {
   addSelection(context);
   return chat.open();
@@ -159,7 +158,7 @@ async function rewindTurn({ client, store }: Parts, given?: number): Promise<voi
   const detail = 'What you have changed since then stays; the conversation stays, too.';
   const question = `Take back the edits of turn ${turn}?`;
   if ((await vscode.window.showWarningMessage(question, { modal: true, detail }, 'Rewind')) !== 'Rewind') return;
-  await client.run('dsh.rewind', { ...of(store), turn });
+  await client.run('dsh.rewind', { ...ofSession(store.session), turn });
 }
 
 /** A key reaches the server by its environment, so it starts again: never in mid-turn. */

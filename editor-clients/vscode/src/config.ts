@@ -80,6 +80,11 @@ export function keyOwner(): string {
   return named ?? configuration.get<string>('model.provider') ?? '';
 }
 
+/** The endpoint that the user has named, if they have. */
+export function baseUrl(): string | undefined {
+  return vscode.workspace.getConfiguration(SECTION).get<string | null>('model.baseUrl') || undefined;
+}
+
 /** Whether a change of the configuration concerns the server. */
 export function concernsServer(change: vscode.ConfigurationChangeEvent): boolean {
   return change.affectsConfiguration(SECTION);

@@ -5,7 +5,7 @@ import { showAsks } from './asks.ts';
 import { Chat } from './chat.ts';
 import { Client } from './client.ts';
 import { registerCommands, turnHasEnded } from './commands.ts';
-import { concernsServer } from './config.ts';
+import { baseUrl, concernsServer } from './config.ts';
 import { Context } from './context.ts';
 import { Corrections } from './corrections.ts';
 import { KeyStore } from './key.ts';
@@ -20,6 +20,7 @@ import { ServerFinder } from './server.ts';
 import { Sessions } from './sessions.ts';
 import { StatusItem } from './status.ts';
 import { Store } from './store.ts';
+import { Walkthrough } from './walkthrough.ts';
 
 let client: Client | undefined;
 
@@ -56,9 +57,11 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     filesDisposable,
     chat,
     reviews,
-    new StatusItem({ client: connection, store, keys }),
+    new StatusItem({ client: connection, store }),
+    walkthrough(connection, keys),
     connection.onValue((value) => store.take(value)),
     connection.onValue(tellOutcome),
+    sessions.onDidDelete((session) => void reviews.forget(session)),
     connection.onStatus((status) => store.takeStatus(status)),
     vscode.workspace.onDidChangeConfiguration((change) => {
       if (concernsServer(change)) void restarts.whenIdle();
@@ -82,6 +85,16 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   await closeTabs(() => true); // proposals that the editor restored: their server is gone
   void corrections.recover();
   void connection.start();
+}
+
+function walkthrough(connection: Client, keys: KeyStore): Walkthrough {
+  const done = async () => ({
+    server: connection.connection.kind === 'running',
+    key: await keys.has(),
+    endpoint: baseUrl() !== undefined,
+  });
+  const changed = [connection.onDidChangeConnection, keys.onDidChange, vscode.workspace.onDidChangeConfiguration];
+  return new Walkthrough({ done, changes: changed });
 }
 
 export async function deactivate(): Promise<void> {

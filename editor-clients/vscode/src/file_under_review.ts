@@ -7,6 +7,7 @@ import { type Change, type Hunk, linesOf, Proposal } from './proposal.ts';
 import { EMPTY } from './proposal_files.ts';
 import type { Outcome, ReviewFile, ReviewHunk } from './protocol.ts';
 import { TITLE } from './review_tabs.ts';
+import { newNameOf } from './view.ts';
 
 /** One file under review; `whole` hunks are made of whole lines, the others reach the end of a file without newline. */
 export class FileUnderReview {
@@ -67,6 +68,12 @@ export class FileUnderReview {
     return !(rejectedHere && (outcome === undefined || outcome === 'rejected'));
   }
 
+  /** The hunk at a line, or the next one below. */
+  hunkAt(line: number): string | undefined {
+    const hunks = this.proposal.changes().filter(({ id }) => id !== undefined);
+    return (hunks.find(({ right }) => line < Math.max(right[1], right[0] + 1)) ?? hunks.at(-1))?.id;
+  }
+
   get own(): Change[] {
     return this.proposal.changes().filter(({ id }) => id === undefined);
   }
@@ -89,8 +96,8 @@ export function titleOf({ uri, what }: FileUnderReview): string {
 }
 
 /** What is proposed besides an edit of the text. */
-export function whatOf({ kind, newUri }: ReviewFile): string {
-  if (kind === 'rename') return ` → ${nameOf(newUri ?? '')}`;
+export function whatOf({ uri, kind, newUri = uri }: ReviewFile): string {
+  if (kind === 'rename') return ` → ${newNameOf(uri, newUri)}`;
   return { create: ' (new file)', delete: ' (delete)', edit: '' }[kind];
 }
 

@@ -119,3 +119,8 @@ export type Commands = {
   'dsh.plugins.reload': [{ name?: string }, { loaded: string[]; failed: { name: string; reason: string }[] }];
 };
 export type CommandName = keyof Commands;
+
+/** The part of an argument that names a session; without one the server's own choice is meant. */
+export function ofSession(session: string | undefined): { session?: string } {
+  return session === undefined ? {} : { session };
+}

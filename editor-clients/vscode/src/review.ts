@@ -14,7 +14,7 @@ import { messageOf } from './errors.ts';
 import { FileUnderReview, isCurrent, isDone, titleOf, whatOf } from './file_under_review.ts';
 import { type Change, linesOf } from './proposal.ts';
 import { EMPTY, PROPOSAL, type ProposalFiles } from './proposal_files.ts';
-import type { ReviewFile, ReviewHunk } from './protocol.ts';
+import { ofSession, type ReviewFile, type ReviewHunk } from './protocol.ts';
 import { lensesOf } from './review_lenses.ts';
 import { closeTabs, savedTabs, severalAreShown, TITLE } from './review_tabs.ts';
 import type { Store } from './store.ts';
@@ -232,6 +232,16 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
     void this.#closeDecided();
   }
 
+  /** A session was deleted: its proposals are closed; what was written into them is given back. */
+  async forget(session: string): Promise<void> {
+    const gone = this.#filesOf(session);
+    for (const { right } of gone) this.#open.delete(right.toString());
+    this.#keepSoon();
+    const written = gone.filter(({ isWritten }) => isWritten);
+    if (written.length > 0) void this.#corrections.giveBack(written.map(({ text }) => text));
+    await closeTabs((uri) => gone.some(({ right }) => right.toString() === uri.toString()), this.#together);
+  }
+
   #keepSoon(): void {
     clearTimeout(this.#keeping);
     this.#keeping = setTimeout(() => {
@@ -353,11 +363,7 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   /** The hunk at the cursor of the active proposal, or the next one below. */
   hunkAtCursor(): string | undefined {
     const editor = vscode.window.activeTextEditor;
-    const under = editor && this.#open.get(editor.document.uri.toString());
-    if (under === undefined) return undefined;
-    const line = editor?.selection.active.line ?? 0;
-    const hunks = under.proposal.changes().filter(({ id }) => id !== undefined);
-    return (hunks.find(({ right }) => line < Math.max(right[1], right[0] + 1)) ?? hunks.at(-1))?.id;
+    return editor && this.#open.get(editor.document.uri.toString())?.hunkAt(editor.selection.active.line);
   }
 
   /** Bring an edit that the user wrote into a proposal into the file: it is theirs, so it is not reviewed. */
@@ -391,8 +397,4 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   dispose(): void {
     for (const disposable of this.#disposables) disposable.dispose();
   }
-}
-
-function ofSession(session: string | undefined): { session?: string } {
-  return session === undefined ? {} : { session };
 }

@@ -18,6 +18,9 @@ export class Sessions {
   readonly #kept: vscode.Memento;
   readonly #log: vscode.LogOutputChannel;
 
+  readonly #deleted = new vscode.EventEmitter<string>();
+  readonly onDidDelete = this.#deleted.event;
+
   /** The folder that the current session is about. */
   root: string | undefined;
 
@@ -111,6 +114,7 @@ export class Sessions {
     const question = `Delete the session "${title ?? session}"? It is moved to a trash folder.`;
     if ((await vscode.window.showWarningMessage(question, { modal: true }, 'Delete')) !== 'Delete') return;
     await this.#client.run('dsh.session.delete', { session });
+    this.#deleted.fire(session);
     if (session !== this.#store.session) return;
     this.#store.clear();
     await this.#kept.update(KEPT, undefined);

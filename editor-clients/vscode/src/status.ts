@@ -6,8 +6,6 @@
 
 import * as vscode from 'vscode';
 import type { Client } from './client.ts';
-import { concernsServer } from './config.ts';
-import type { KeyStore } from './key.ts';
 import type { Store } from './store.ts';
 import { pendingHunks, runningTurn, waitingFor } from './view.ts';
 
@@ -24,29 +22,20 @@ const WAITS: Record<string, string> = {
 export class StatusItem implements vscode.Disposable {
   readonly #client: Client;
   readonly #store: Store;
-  readonly #keys: KeyStore;
   readonly #item: vscode.StatusBarItem;
   readonly #set = new Map<string, unknown>();
   readonly #disposables: vscode.Disposable[];
 
-  constructor({ client, store, keys }: { client: Client; store: Store; keys: KeyStore }) {
+  constructor({ client, store }: { client: Client; store: Store }) {
     this.#client = client;
     this.#store = store;
-    this.#keys = keys;
     this.#item = vscode.window.createStatusBarItem('dsh.status', vscode.StatusBarAlignment.Right, 90);
     this.#item.name = 'DSH';
     this.#item.command = 'dsh.ui.ask';
     this.#item.show();
     const update = () => this.update();
-    this.#disposables = [
-      this.#item,
-      store.onDidChange(update),
-      client.onDidChangeConnection(update),
-      keys.onDidChange(() => void this.#updateKey()),
-      vscode.workspace.onDidChangeConfiguration((change) => concernsServer(change) && void this.#updateKey()),
-    ];
+    this.#disposables = [this.#item, store.onDidChange(update), client.onDidChangeConnection(update)];
     this.update();
-    void this.#updateKey();
   }
 
   update(): void {
@@ -63,12 +52,8 @@ export class StatusItem implements vscode.Disposable {
       waitingFor(view) === 'retry' || (!running && last !== undefined && last.ended !== 'completed'),
     );
     this.#key('dsh.paused', status?.paused ?? false);
+    this.#key('dsh.approvalWaits', waitingFor(view) === 'approval');
     this.#key('dsh.reviewWaits', hunks.length > 0);
-  }
-
-  /** Asked only when it may have changed: the secret storage is slow. */
-  async #updateKey(): Promise<void> {
-    this.#key('dsh.hasKey', await this.#keys.has());
   }
 
   #key(name: string, value: unknown): void {

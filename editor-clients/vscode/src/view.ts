@@ -149,3 +149,10 @@ export function stateOf(view: SessionView): 'idle' | 'running' | 'waiting' | 'co
 export function pendingHunks(review: ReviewItem): HunkItem[] {
   return review.files.flatMap((file) => file.hunks).filter((hunk) => hunk.outcome === undefined);
 }
+
+/** A file's new name, with the folders that differ from those where it was. */
+export function newNameOf(uri: string, newUri: string): string {
+  const [before, after] = [uri.split('/').slice(0, -1), newUri.split('/')];
+  const same = before.findIndex((part, index) => part !== after[index]);
+  return decodeURIComponent(after.slice(same < 0 ? before.length : same).join('/'));
+}

@@ -40,6 +40,7 @@ class FakePage {
 }
 
 let page: FakePage;
+let chat: Chat;
 let answer: (accepted: object) => void;
 const settled = () => after(5);
 
@@ -50,7 +51,7 @@ beforeEach(async () => {
     new Promise((resolve) => {
       answer = resolve;
     });
-  const chat = new Chat({
+  chat = new Chat({
     root: Uri.file('/extension') as never,
     client: { run, connection: { kind: 'running' }, onDidChangeConnection: new EventEmitter().event } as never,
     store: new Store(),
@@ -83,4 +84,20 @@ test('paths and links are of the folder that the session is about', async () => 
   page.say({ kind: 'link', href: 'pkg/there.py:2' });
   await settled();
   assert.deepEqual(user.opened, [{ path: '/second/there.py' }, { path: '/second/pkg/there.py', line: 1 }]);
+});
+
+test('a permission is decided on a page that shows it, and else shown first', async () => {
+  page.show(true);
+  await settled();
+  await chat.decide('allowOnce');
+  assert.deepEqual(page.told.at(-1), { kind: 'decide', decision: 'allowOnce' });
+  page.show(false);
+  page.told.length = 0;
+  await chat.decide('allowOnce');
+  page.show(true);
+  await settled();
+  assert.deepEqual(
+    page.told.filter(({ kind }) => kind === 'decide'),
+    [{ kind: 'decide' }],
+  );
 });

@@ -178,6 +178,7 @@ const events = {
   changed: new EventEmitter<{ document: FakeDocument; contentChanges: { range: Range; text: string }[] }>(),
   editor: new EventEmitter<FakeEditor | undefined>(),
   selection: new EventEmitter<{ textEditor: FakeEditor }>(),
+  tabs: new EventEmitter<{ opened: Tab[]; changed: Tab[] }>(),
 };
 const none = () => new Disposable(() => {});
 
@@ -259,7 +260,9 @@ const group = { tabs: [] as Tab[] };
 async function show(label: string, input: unknown, shows: Uri[]): Promise<void> {
   for (const uri of shows) await workspace.openTextDocument(uri);
   for (const tab of group.tabs) tab.isActive = false;
-  group.tabs.push({ label, input, isActive: true, shows });
+  const tab = { label, input, isActive: true, shows };
+  group.tabs.push(tab);
+  events.tabs.fire({ opened: [tab], changed: [] });
 }
 
 export const window = {
@@ -269,6 +272,7 @@ export const window = {
   tabGroups: {
     all: [group],
     activeTabGroup: group,
+    onDidChangeTabs: events.tabs.event,
     async close(tabs: Tab[]): Promise<boolean> {
       group.tabs = group.tabs.filter((tab) => !tabs.includes(tab));
       const shown = new Set(group.tabs.flatMap((tab) => tab.shows.map(String)));
@@ -291,11 +295,17 @@ export const window = {
   },
 };
 
+/** A walkthrough that is known ticks a step whose key turns true; one that was true before ticks nothing. */
+function setContext(key: string, value: unknown): void {
+  if (value === true && user.context.get(key) !== true && user.walkthroughIsKnown) user.ticked.add(key);
+  user.context.set(key, value);
+}
+
 type Diff = [left: Uri, right: Uri, title: string];
 
 export const commands = {
   async executeCommand(name: string, ...args: unknown[]): Promise<void> {
-    if (name === 'setContext') user.context.set(args[0] as string, args[1]);
+    if (name === 'setContext') setContext(args[0] as string, args[1]);
     if (name === 'vscode.diff') {
       const [left, right, title] = args as Diff;
       await show(title, new TabInputTextDiff(left, right), [left, right]);
@@ -323,17 +333,26 @@ export const user = {
   told: [] as string[],
   types: undefined as string | undefined,
   opened: [] as { path: string; line?: number }[],
+  ticked: new Set<string>(),
+  walkthroughIsKnown: false,
 
   /** Begin with an empty editor. */
   begin(files: Record<string, string> = {}): void {
     user.files = new Map(Object.entries(files));
-    for (const some of [user.settings, user.context, user.clicks, providers]) some.clear();
+    for (const some of [user.settings, user.context, user.clicks, user.ticked, providers]) some.clear();
+    user.walkthroughIsKnown = false;
     user.told = [];
     user.opened = [];
     workspace.textDocuments = [];
     group.tabs = [];
     window.activeTextEditor = undefined;
     workspace.workspaceFolders = [{ uri: Uri.file('/project'), name: 'project' }];
+  },
+  /** Open a walkthrough, whose steps the editor reads a moment later. */
+  async openWalkthrough(): Promise<void> {
+    await show('Walkthrough: DSH', undefined, []);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    user.walkthroughIsKnown = true;
   },
   /** Put the cursor somewhere, or select something; without a document no editor is left. */
   select(document: FakeDocument | undefined, selection = new Selection(0, 0, 0, 0)): void {

@@ -254,3 +254,22 @@ test('a view that is closed without saving keeps what was written, and it is acc
   await reviews.accept(['a']);
   assert.deepEqual(server.ran.at(-1)?.argument.edited, { a: 'TWO corrected\n' });
 });
+
+test('the proposals of a session that is deleted are closed, those of others stay, and words are given back', async () => {
+  user.clicks.add('Open');
+  await reviews.show();
+  correct('/project/a.py', 1, ' corrected');
+  await reviews.forget('second');
+  assert.equal(user.tabs().length, 1);
+  await reviews.forget('first');
+  assert.deepEqual(
+    user
+      .tabs()
+      .flatMap(({ files }) => files)
+      .filter((file) => file.startsWith('/project')),
+    [],
+  );
+  assert.match(user.told[0] ?? '', /review of a\.py has ended/);
+  const given = workspace.textDocuments.find(({ uri }) => uri.scheme === 'untitled');
+  assert.equal(given?.getText(), 'one\nTWO corrected\nthree\n');
+});

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import type { StreamValue } from '../src/protocol.ts';
 import { fold } from '../src/session.ts';
-import { EMPTY, type SessionView, stateOf, waitingFor } from '../src/view.ts';
+import { EMPTY, newNameOf, type SessionView, stateOf, waitingFor } from '../src/view.ts';
 
 const FOLDER = join(import.meta.dirname, '../../../tests/transcripts');
 const NAMES = readdirSync(FOLDER)
@@ -62,4 +62,12 @@ test('what did not change keeps its identity, so that a screen draws only what i
 test('an event that nobody knows changes nothing', () => {
   const value = { dsh: 1, session: 's', time: 0, type: 'some/plugin', data: { any: 'thing' } };
   assert.equal(fold(EMPTY, value), EMPTY);
+});
+
+test('a new name has the folders that differ', () => {
+  const from = 'file:///project/src/a.py';
+  assert.equal(newNameOf(from, 'file:///project/src/b%20c.py'), 'b c.py');
+  assert.equal(newNameOf(from, 'file:///project/src/pkg/a.py'), 'pkg/a.py');
+  assert.equal(newNameOf(from, 'file:///project/lib/a.py'), 'lib/a.py');
+  assert.equal(newNameOf(from, 'file:///project/a.py'), 'a.py');
 });

@@ -1,19 +1,19 @@
 /** Items: each thing that a turn shows, as an element. */
 
-import type { Card, Decision } from '../protocol.ts';
-import type {
-  ApprovalItem,
-  FailureItem,
-  FileItem,
-  Item,
-  QuestionItem,
-  ReviewItem,
-  Said,
-  Todo,
-  ToolItem,
+import type { Card } from '../protocol.ts';
+import {
+  type FailureItem,
+  type FileItem,
+  type Item,
+  newNameOf,
+  type ReviewItem,
+  type Said,
+  type Todo,
+  type ToolItem,
 } from '../view.ts';
+import { drawApproval, drawQuestion } from './asked.ts';
 import { button, type Child, el, icon } from './dom.ts';
-import { codeBlock, markdown } from './markdown.ts';
+import { markdown } from './markdown.ts';
 import { post, run } from './page.ts';
 
 const LONGEST = 20_000; // characters of a result that are drawn
@@ -212,23 +212,22 @@ function drawReview(review: ReviewItem): HTMLElement {
 }
 
 function reviewFile(file: FileItem): HTMLElement {
-  const name = [file.uri, file.newUri]
-    .filter((uri) => uri !== undefined)
-    .map(nameOf)
-    .join(' → ');
+  const to = file.newUri === undefined ? '' : ` → ${newNameOf(file.uri, file.newUri)}`;
+  const name = `${nameOf(file.uri)}${to}`;
   const open = () => {
     if (file.hunks.some((hunk) => hunk.outcome === undefined)) run('dsh.ui.reviewEdits', file.uri);
     else post({ kind: 'open', path: file.uri, line: file.hunks[0]?.line ?? 1 });
   };
   const added = count(file, 'newText');
   const removed = count(file, 'oldText');
+  const isText = file.kind !== 'rename' || added + removed > 0;
   const head = el(
     'summary',
     {},
     icon(file.kind === 'create' ? 'new-file' : file.kind === 'delete' ? 'trash' : 'file'),
     el('span', { class: 'name', title: decodeURIComponent(file.uri) }, name),
-    el('span', { class: 'plus' }, `+${added}`),
-    el('span', { class: 'minus' }, `-${removed}`),
+    isText && el('span', { class: 'plus' }, `+${added}`),
+    isText && el('span', { class: 'minus' }, `-${removed}`),
     el('span', { class: 'outcome' }, outcomeOf(file)),
   );
   const hunks = file.hunks.map((hunk) => {
@@ -284,94 +283,7 @@ function outcomeOf(file: FileItem): string {
   return only === 'notLanded' ? 'not applied' : only === 'undone' ? 'taken back' : (only ?? '');
 }
 
-const DECIDED: Record<string, string> = {
-  allowedOnce: 'Allowed',
-  allowedSession: 'Allowed for this session',
-  rejected: 'Rejected',
-  cancelled: 'Cancelled',
-  unavailable: 'Nobody was there to ask',
-};
-
-function drawApproval(asked: ApprovalItem): HTMLElement {
-  const effects = asked.effects.map((effect) => {
-    const [, kind = '', detail = effect] = /^(\w+) (.*)$/s.exec(effect) ?? [];
-    return kind === 'command'
-      ? codeBlock(detail, 'bash')
-      : el('p', { class: 'effect' }, el('strong', {}, kind), ` ${detail}`);
-  });
-  if (asked.outcome !== undefined) {
-    const words = `${DECIDED[asked.outcome] ?? asked.outcome}${asked.comment ? `: ${asked.comment}` : ''}`;
-    const head = el('summary', {}, icon('shield'), el('span', {}, `${asked.tool}: ${words}`));
-    return el('details', { class: 'approval decided', 'data-fold': asked.id }, head, ...effects);
-  }
-  const comment = el('input', {
-    type: 'text',
-    class: 'comment',
-    placeholder: 'Words for the agent, if you reject',
-    'aria-label': 'Words for the agent, if you reject',
-  }) as HTMLInputElement;
-  const decide = (decision: Decision) => () =>
-    post({
-      kind: 'approve',
-      approval: asked.id,
-      decision,
-      ...(comment.value.trim() ? { comment: comment.value.trim() } : {}),
-    });
-  return el(
-    'div',
-    { class: 'approval waits', role: 'group', 'aria-label': `May ${asked.tool} run?` },
-    el('p', { class: 'lead' }, icon('shield'), `May ${asked.tool} run?`),
-    ...effects,
-    asked.reason !== undefined && el('p', { class: 'detail' }, asked.reason),
-    comment,
-    el(
-      'div',
-      { class: 'actions' },
-      button('Reject', decide('reject'), { class: 'secondary', key: `approval ${asked.id}` }),
-      button('Allow for Session', decide('allowSession'), { class: 'secondary' }),
-      button('Allow', decide('allowOnce'), { class: 'primary' }),
-    ),
-  );
-}
-
-function drawQuestion(asked: QuestionItem): HTMLElement {
-  const body = el('div', { class: 'markdown' });
-  body.append(markdown(asked.text));
-  if (asked.closed) {
-    return el(
-      'div',
-      { class: 'question decided' },
-      body,
-      el('p', { class: 'detail' }, asked.answer === undefined ? 'Not answered' : `You: ${asked.answer}`),
-    );
-  }
-  const answer = (text: string) => post({ kind: 'answer', question: asked.id, answer: text });
-  const choices = asked.options.map((option) => button(option, () => answer(option), { class: 'secondary' }));
-  const input = el('input', {
-    type: 'text',
-    class: 'comment',
-    placeholder: 'Your answer',
-    'aria-label': 'Your answer',
-  }) as HTMLInputElement;
-  const submit = (event: Event) => {
-    event.preventDefault();
-    if (input.value.trim()) answer(input.value.trim());
-  };
-  return el(
-    'div',
-    { class: 'question waits', role: 'group', 'aria-label': 'The agent has a question' },
-    el('p', { class: 'lead' }, icon('question'), 'The agent asks'),
-    body,
-    choices.length > 0 && el('div', { class: 'actions' }, ...choices),
-    asked.freeText &&
-      el(
-        'form',
-        { class: 'actions', onsubmit: submit },
-        input,
-        el('button', { type: 'submit', class: 'primary' }, 'Answer'),
-      ),
-  );
-}
+const KEY_IS_WRONG = new Set(['AUTH', 'MISSING_CREDENTIAL', 'INVALID_CREDENTIAL']);
 
 function drawFailure(failure: FailureItem): HTMLElement {
   if (failure.retry !== undefined && !failure.waits) {
@@ -392,5 +304,7 @@ function drawFailure(failure: FailureItem): HTMLElement {
       el('p', { class: 'detail' }, [failure.code, again].filter(Boolean).join(' · ')),
     ),
     failure.waits && button('Try Now', () => run('dsh.ui.retry'), { class: 'secondary' }),
+    KEY_IS_WRONG.has(failure.code) &&
+      button('Set API Key', () => run('dsh.ui.setApiKey'), { icon: 'key', class: 'secondary' }),
   );
 }

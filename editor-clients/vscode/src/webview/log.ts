@@ -5,6 +5,7 @@
  * followed as long as the user is there.
  */
 
+import type { Decision } from '../protocol.ts';
 import type { Item, SessionView, Turn } from '../view.ts';
 import { button, el } from './dom.ts';
 import { draw } from './items.ts';
@@ -12,6 +13,7 @@ import { keyOf, LiveBlock } from './live.ts';
 import { keep, kept, run } from './page.ts';
 
 const NEAR_END = 48; // pixels
+const SEEN_MS = 400; // a key that was meant for what stood there before decides nothing
 
 type DrawnTurn = { element: HTMLElement; items: Item[]; turn: Turn | undefined; end: HTMLElement };
 
@@ -76,6 +78,27 @@ export class Log {
     this.element.scrollTop = this.element.scrollHeight;
   }
 
+  /** Decide on the permission that waits longest, if it has been on the screen; else show it. */
+  decide(decision?: Decision): void {
+    const waiting = this.element.querySelector<HTMLElement>('.approval.waits');
+    if (waiting === null) return;
+    if (decision !== undefined && this.#isSeen(waiting)) {
+      waiting.querySelector<HTMLElement>(`[data-key="${decision}"]`)?.click();
+      return;
+    }
+    waiting.scrollIntoView({ block: 'end' });
+    waiting.dataset.since = String(performance.now());
+    waiting.animate({ boxShadow: ['0 0 0 2px var(--vscode-focusBorder)', 'none'] }, 2 * SEEN_MS);
+  }
+
+  /** Whether its buttons are there, and all of it that fits, and not only since a moment ago. */
+  #isSeen(waiting: HTMLElement): boolean {
+    const [shown, screen] = [waiting.getBoundingClientRect(), this.element.getBoundingClientRect()];
+    const top = Math.max(shown.top, shown.bottom - screen.height);
+    const isThere = top >= screen.top - 1 && shown.bottom <= screen.bottom + 1;
+    return isThere && performance.now() - Number(waiting.dataset.since) >= SEEN_MS;
+  }
+
   #scrolled(): void {
     const { scrollTop, scrollHeight, clientHeight } = this.element;
     this.#atEnd = scrollHeight - scrollTop - clientHeight < NEAR_END;
@@ -92,6 +115,7 @@ export class Log {
       this.#turns.push(drawn);
       this.element.append(element);
     }
+    drawn.element.classList.toggle('last', last);
     if (drawn.turn === turn) return;
     turn.items.forEach((item, at) => {
       if (drawn.items[at] === item) return;
@@ -102,7 +126,6 @@ export class Log {
     });
     drawn.items = turn.items;
     drawn.turn = turn;
-    drawn.element.classList.toggle('last', last);
     drawn.end.replaceChildren(...endOf(turn));
   }
 
@@ -182,7 +205,8 @@ function endOf(turn: Turn): Node[] {
   const parts: Node[] = [];
   if (turn.ended !== 'completed') {
     const words = ENDS[turn.ended] ?? turn.ended;
-    const message = turn.message && turn.message !== words ? `: ${turn.message}` : '';
+    const isSaid = turn.items.some((item) => item.kind === 'failure' && item.message === turn.message);
+    const message = turn.message && turn.message !== words && !isSaid ? `: ${turn.message}` : '';
     parts.push(el('p', { class: `ended ${turn.ended === 'error' ? 'bad' : ''}` }, `${words}${message}`));
   }
   const edited = turn.items.some(

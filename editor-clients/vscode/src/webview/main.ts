@@ -26,6 +26,7 @@ let status: Status | undefined;
 let session: string | undefined;
 let due = false;
 let restored = false;
+let wanted: Extract<ToPage, { kind: 'decide' }> | undefined;
 
 function show(): void {
   if (due) return;
@@ -38,6 +39,8 @@ function show(): void {
     composer.draw(view, frame, status);
     if (!restored) log.restore();
     restored = true;
+    if (wanted !== undefined) log.decide(wanted.decision);
+    wanted = undefined;
   });
 }
 
@@ -61,6 +64,9 @@ window.addEventListener('message', ({ data }: MessageEvent<ToPage>) => {
       break;
     case 'sent':
       composer.sent(data.text, data.error);
+      break;
+    case 'decide':
+      wanted = data;
       break;
     case 'draft':
       composer.draft(data.text);

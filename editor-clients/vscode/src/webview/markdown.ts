@@ -21,6 +21,13 @@ export function markdown(text: string): DocumentFragment {
   return fragment;
 }
 
+/** What stands within a paragraph. */
+export function inlineMarkdown(text: string): DocumentFragment {
+  const fragment = document.createDocumentFragment();
+  build(parser.parseInline(text, {}), fragment);
+  return fragment;
+}
+
 function build(tokens: Token[], root: Node): void {
   const stack: Node[] = [root];
   const top = () => stack.at(-1) ?? root;
@@ -80,9 +87,15 @@ function link(href: string): HTMLElement {
 }
 
 export function codeBlock(text: string, language: string): HTMLElement {
-  const copy = iconButton('copy', 'Copy', () => post({ kind: 'copy', text }));
-  const code = el('code', {});
+  const { element, code } = codeFrame(language, () => text);
   code.append(highlighted(text, language));
+  return element;
+}
+
+/** A block for code, still empty; `copied` is what its button copies. */
+export function codeFrame(language: string, copied: () => string): { element: HTMLElement; code: HTMLElement } {
+  const copy = iconButton('copy', 'Copy', () => post({ kind: 'copy', text: copied() }));
+  const code = el('code', {});
   const head = el('div', { class: 'code-head' }, el('span', {}, language || 'text'), copy);
-  return el('div', { class: 'code' }, head, el('pre', { tabindex: 0 }, code));
+  return { element: el('div', { class: 'code' }, head, el('pre', { tabindex: 0 }, code)), code };
 }

@@ -68,8 +68,12 @@ export class Queue {
   #show(id: string, row: Row): void {
     const { text, where } = row;
     row.element.replaceChildren(
-      el('span', { class: 'words', title: text }, text),
-      el('span', { class: 'detail' }, where),
+      el(
+        'div',
+        { class: 'waiting' },
+        el('span', { class: 'words', title: text }, text),
+        el('span', { class: 'detail' }, where),
+      ),
       iconButton('edit', `Edit: ${text}`, () => this.#edit(id, row)),
       iconButton('trash', `Remove: ${text}`, () => post({ kind: 'removeWaiting', message: id })),
     );
