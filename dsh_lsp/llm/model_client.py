@@ -12,7 +12,7 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -36,6 +36,8 @@ from dsh_lsp.messages import Chunk, Finish, ReasoningDelta, TextDelta
 from dsh_lsp.wire import JsonObject
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
 
 log = logging.getLogger(__name__)
@@ -305,7 +307,16 @@ class ModelClient:
             limits=httpx.Limits(keepalive_expiry=self._keep_idle_s),
             follow_redirects=False,
             transport=self._transport,
+            verify=_trusted(),
         )
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """The certificates that this machine trusts: each reading takes longer than all else that opens a client."""
+    import httpx
+
+    return httpx.create_ssl_context()
 
 
 def transport_failure(error: httpx.HTTPError, *, host: str) -> LlmFailure:
