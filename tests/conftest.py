@@ -17,6 +17,10 @@ settings.register_profile("default", deadline=None, derandomize=False)
 settings.register_profile("long", deadline=None, derandomize=False, max_examples=5_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
+# Each of the hundreds of servers that are started would compile the package again.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+    sys.dont_write_bytecode = False
+
 LOOPBACK = ("127.", "::1", "localhost", "0:0:0:0:0:0:0:1")
 
 
