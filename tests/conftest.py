@@ -13,7 +13,7 @@ from blockbuster import blockbuster_ctx
 from hypothesis import settings
 
 # In CI, hypothesis would draw the same examples each time.
-settings.register_profile("default", deadline=None, derandomize=False)
+settings.register_profile("default", deadline=None, derandomize=False, max_examples=50)
 settings.register_profile("long", deadline=None, derandomize=False, max_examples=5_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 

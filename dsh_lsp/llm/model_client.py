@@ -68,7 +68,8 @@ class Call:
 class ModelClient:
     """One server's pooled connections; opened at the first call, closed by `aclose()`.
 
-    `transport` takes the place of the network; a connection that was idle for `keep_idle_s` is not used again.
+    `transport` takes the place of the network; a connection that was idle for `keep_idle_s` is not used again,
+    and what may come after the end of an answer is waited for `tail_s`.
     """
 
     def __init__(
@@ -78,10 +79,12 @@ class ModelClient:
         faults: Faults | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
         keep_idle_s: float = KEEP_IDLE_S,
+        tail_s: float = TAIL_S,
     ) -> None:
         self._settings = settings
         self._transport = transport
         self._keep_idle_s = keep_idle_s
+        self._tail_s = tail_s
         self._faults = faults or Faults()
         self._client: httpx.AsyncClient | None = None
         self._urls: dict[str, httpx.URL] = {}  # parsed, since a client takes long over that for each request
@@ -250,7 +253,7 @@ class ModelClient:
 
     async def _next_batch(self, batches: AsyncGenerator[list[Frame]], *, complete: bool) -> list[Frame] | None:
         """Wait for frames, not long where only what the answer cost can be missing; None at the end."""
-        limit_s = min(TAIL_S, self._settings.event_timeout_s) if complete else self._settings.event_timeout_s
+        limit_s = min(self._tail_s, self._settings.event_timeout_s) if complete else self._settings.event_timeout_s
         try:
             with anyio.fail_after(limit_s):
                 return await anext(batches, None)

@@ -104,17 +104,19 @@ async def test_an_answer_that_is_over_is_not_waited_for(server: FakeModelServer)
 
 
 async def test_after_its_end_an_answer_is_waited_for_a_little_since_its_cost_may_come(
-    server: FakeModelServer, adapter: HttpAdapter
+    server: FakeModelServer,
 ) -> None:
+    client = ModelClient(EndpointSettings(base_url=server.url), tail_s=0.5)
     usage = {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 2}}
     server.script(
-        raw(event(chunk({"content": "Hi"}, "stop")), Pause(0.3), event(usage), Gate()),
+        raw(event(chunk({"content": "Hi"}, "stop")), Pause(0.1), event(usage), Gate()),
     )
     began = time.monotonic()
-    chunks = await collect(adapter)
+    chunks = [piece async for piece in client.stream(call_of(path="/chat/completions"), AbortSignal())]
     assert finish_of(chunks).reason == "stop"
     assert any(isinstance(piece, UsageChunk) for piece in chunks)
     assert time.monotonic() - began < 10, "the connection stays open"
+    await client.aclose()
 
 
 async def test_a_redirect_is_not_followed(server: FakeModelServer, adapter: HttpAdapter) -> None:

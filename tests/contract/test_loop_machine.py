@@ -755,7 +755,7 @@ def quiet() -> Iterator[None]:
 
 
 @settings(
-    max_examples=max(300, 2 * settings.default.max_examples),
+    max_examples=max(150, 2 * settings.default.max_examples),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(scenarios)
