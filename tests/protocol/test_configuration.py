@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,19 +12,6 @@ from tests.support.fake_editor import FakeEditor, fake_editor
 from tests.support.model_server import FakeModelServer, Gate, answer, chunk, event
 
 TOUCH = answer("", calls=[("shell", {"command": "touch here"})])
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    return root
-
-
-@pytest.fixture
-def model():
-    with FakeModelServer() as server:
-        yield server
 
 
 class Pulled:

@@ -8,7 +8,7 @@ import pytest
 from pygls.exceptions import JsonRpcException
 
 from tests.support.fake_editor import fake_editor
-from tests.support.model_server import FakeModelServer, answer
+from tests.support.model_server import answer
 
 
 @pytest.fixture
@@ -24,12 +24,6 @@ def second(tmp_path: Path) -> Path:
     (tmp_path / "second" / "there.py").write_text("y = 1\n")
     (tmp_path / "second" / "AGENTS.md").write_text("Write tests.\n")
     return tmp_path / "second"
-
-
-@pytest.fixture
-def model():
-    with FakeModelServer() as server:
-        yield server
 
 
 def told(request) -> str:
