@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import anyio
@@ -12,38 +12,17 @@ import pytest
 
 from dsh_lsp.abort import AbortSignal
 from dsh_lsp.errors import LlmFailure
-from dsh_lsp.llm.adapter import ModelRequest
 from dsh_lsp.llm.chat_decoder import ChatDecoder
 from dsh_lsp.llm.endpoint import EndpointSettings
 from dsh_lsp.llm.http_adapter import HttpAdapter
 from dsh_lsp.llm.model_client import KEEP_IDLE_S, Call, ModelClient
-from dsh_lsp.messages import CallConfig, Chunk, UsageChunk
+from dsh_lsp.messages import Chunk, UsageChunk
 from dsh_lsp.wire import JsonObject
 from tests.contract.test_cut_streams import FakeTransport
 from tests.support.adapters import ADAPTERS
 from tests.support.messages_vectors import VECTORS as MESSAGES
 from tests.support.model_server import FakeModelServer, Gate, Pause, Reply, answer, chunk, event, raw, refusal
-from tests.support.reading import finish_of
-from tests.support.wire_vectors import TOOLS
-
-
-@pytest.fixture
-def server() -> Iterator[FakeModelServer]:
-    with FakeModelServer() as running:
-        yield running
-
-
-@pytest.fixture
-async def adapter(server: FakeModelServer) -> AsyncIterator[HttpAdapter]:
-    opened = ADAPTERS["deepseek"](server.url)
-    yield opened
-    await opened.aclose()
-
-
-async def collect(adapter: HttpAdapter) -> list[Chunk]:
-    prepared = adapter.prepare(CallConfig(provider=adapter.provider, model="m"))
-    request = ModelRequest(config=prepared.config, messages=(), session_id="s", signal=AbortSignal(), tools=TOOLS)
-    return [piece async for piece in prepared.stream(request)]
+from tests.support.reading import collect, finish_of
 
 
 async def failure_of(adapter: HttpAdapter) -> LlmFailure:
