@@ -19,7 +19,18 @@ IN_CI = os.environ.get("CI") == "true"  # where an editor that is not there is a
 PYTEST = ("-m", "pytest", "-q")
 NEOVIM_CLIENT = tuple(
     f"tests/e2e/test_neovim_{name}.py"
-    for name in ("chat", "decisions", "edits", "install", "language", "life", "line_ends", "review", "terminal")
+    for name in (
+        "chat",
+        "decisions",
+        "edits",
+        "install",
+        "landing",
+        "language",
+        "life",
+        "line_ends",
+        "review",
+        "terminal",
+    )
 )
 EMACS = ("tests/e2e/test_eglot.py", "tests/e2e/test_lsp_mode.py")
 FLOOD, SOAK = "tests/protocol/test_host_flood.py", "tests/protocol/test_soak.py"
@@ -47,7 +58,7 @@ CHECKS = (
     Check("flood", (*PYTEST, FLOOD)),  # alone, since it measures
     Check("soak", (*PYTEST, "-s", SOAK), long=True),
     Check("lua", ("-m", "tests.lua"), long=True, needs="luacheck"),
-    Check("neovim", (*PYTEST, *(f"tests/e2e/test_neovim{name}.py" for name in ("", "_page", "_session")))),
+    Check("neovim", (*PYTEST, *(f"tests/e2e/test_neovim{name}.py" for name in ("", "_files", "_page", "_session")))),
     Check("packages", (*PYTEST, "--timeout", "900", "tests/e2e/test_packages.py"), long=True),
     Check("neovim client", (*PYTEST, "-n", "2", *NEOVIM_CLIENT), long=True),
     Check("neovim flood", (*PYTEST, "tests/e2e/test_neovim_flood.py"), long=True),  # alone, since it measures

@@ -17,6 +17,7 @@ from dsh_lsp.errors import ToolError
 from dsh_lsp.llm.scripted import call
 from dsh_lsp.plugins.tools.shell import Shell
 from dsh_lsp.shell.environment import ChildEnvironment
+from dsh_lsp.shell.guard import read_row
 from dsh_lsp.shell.process import run_command
 from dsh_lsp.shell.rules import ShellSettings
 from tests.support.headless_tools import answers, codes, with_plugins
@@ -252,3 +253,16 @@ async def test_an_exported_function_does_not_stand_in_for_a_program(here: Here) 
     here.environ |= {"BASH_FUNC_ls%%": "() { echo impostor; }", "BASH_ENV": "/no/such"}
     texts, _ = await run(here, "ls; ls")
     assert "impostor" not in texts[0]
+
+
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        (b"  10     1    10 S    sleep 60 DSH_RUN=abc PATH=/bin", (10, 1, 10, True)),
+        (b"11 10 10 R+ sh -c echo DSH_RUN=abcd", (11, 10, 10, False)),
+        (b"12 10 10 Z <defunct>", None),
+        (b"garbage", None),
+    ],
+)
+def test_a_row_of_the_process_list_is_read_where_there_is_no_proc(row: bytes, found: object) -> None:
+    assert read_row(row, b"DSH_RUN=abc") == found

@@ -12,7 +12,6 @@ from dsh_lsp.decisions import Allowed, ApprovalAsked, Refused
 from dsh_lsp.llm.scripted import call, say
 from dsh_lsp.plugins import approval
 from dsh_lsp.plugins.tools.write_file import WriteFile
-from dsh_lsp.shell.guard import read_row
 from dsh_lsp.shell.rules import CommandRules, ShellSettings
 from tests.support.headless_tools import answers, with_plugins
 from tests.support.shell_bench import Here
@@ -91,19 +90,6 @@ def test_in_auto_edit_an_agent_that_writes_settings_is_asked_and_gains_nothing(h
     kinds = [[effect.kind for effect in one.effects] for one in asked]
     assert kinds == [["rights"], ["command"]]
     assert not (here.root / "x").exists()
-
-
-@pytest.mark.parametrize(
-    ("row", "found"),
-    [
-        (b"  10     1    10 S    sleep 60 DSH_RUN=abc PATH=/bin", (10, 1, 10, True)),
-        (b"11 10 10 R+ sh -c echo DSH_RUN=abcd", (11, 10, 10, False)),
-        (b"12 10 10 Z <defunct>", None),
-        (b"garbage", None),
-    ],
-)
-def test_a_row_of_the_process_list_is_read_where_there_is_no_proc(row: bytes, found: object) -> None:
-    assert read_row(row, b"DSH_RUN=abc") == found
 
 
 async def test_commands_do_not_overlap(here: Here) -> None:
