@@ -59,23 +59,24 @@ async def test_a_server_that_cannot_be_reached_is_named(project) -> None:
             assert (await editor.command("dsh.status"))["state"] == "idle"
 
 
-@pytest.mark.parametrize(
-    ("command", "argument", "words"),
-    [
-        ("dsh.followup", {}, "text"),
-        ("dsh.followup", {"text": ""}, "text"),
-        ("dsh.followup", {"text": "x", "colour": 1}, "colour"),
-        ("dsh.followup", "x", "object"),
-        ("dsh.review.accept", {}, "hunks"),
-        ("dsh.nothing", {}, "dsh.nothing"),
-    ],
-)
-async def test_a_wrong_argument_is_refused_with_the_reason(project, command, argument, words) -> None:
+WRONG_ARGUMENTS = [
+    ("dsh.followup", {}, "text"),
+    ("dsh.followup", {"text": ""}, "text"),
+    ("dsh.followup", {"text": "x", "colour": 1}, "colour"),
+    ("dsh.followup", "x", "object"),
+    ("dsh.review.accept", {}, "hunks"),
+    ("dsh.nothing", {}, "dsh.nothing"),
+]
+
+
+async def test_a_wrong_argument_is_refused_with_the_reason(project, subtests) -> None:
     async with fake_editor(project) as editor:
-        with pytest.raises(JsonRpcException, match=words) as refused:
-            await editor.command(command, argument)
-        assert refused.value.code == -32602
-        assert (await editor.command("dsh.status"))["state"] == "idle"
+        for command, argument, words in WRONG_ARGUMENTS:
+            with subtests.test(command, argument=argument):
+                with pytest.raises(JsonRpcException, match=words) as refused:
+                    await editor.command(command, argument)
+                assert refused.value.code == -32602
+                assert (await editor.command("dsh.status"))["state"] == "idle"
 
 
 async def test_an_unknown_session_is_named(project) -> None:
@@ -97,34 +98,35 @@ async def test_malformed_tool_arguments_are_a_result_that_the_model_reads(projec
         assert "old_text: Field required; new_text: Field required" in editor.tool_results[1]
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (("read_file", {"path": "none.py"}), "does not exist"),
-        (("read_file", {"path": "."}), "is not a file"),
-        (("read_file", {"path": "binary"}), "not UTF-8 text"),
-        (("read_file", {"path": "calc.py", "offset": 99}), "only 6 lines"),
-        (("edit_file", {"path": "calc.py", "old_text": "nope", "new_text": ""}), "does not occur"),
-        (
-            ("edit_file", {"path": "calc.py", "old_text": "return a", "new_text": "x"}),
-            "occurs 2 times in calc.py, at lines 2, 6",
-        ),
-        (("edit_file", {"path": "calc.py", "old_text": "return a -- b", "new_text": ""}), "2\t    return a - b"),
-        (("edit_file", {"path": "calc.py", "old_text": " ", "new_text": "x"}), "more than white space"),
-        (("edit_file", {"path": "calc.py", "old_text": "a - b", "new_text": "a - b"}), "would not change"),
-        (("write_file", {"path": "binary", "content": "x"}), "not UTF-8 text"),
-        (("write_file", {"path": ".git/hooks/pre-commit", "content": "x"}), "never writes it"),
-        (("read_file", {"path": "a\0b"}), "NUL"),
-    ],
-)
-async def test_a_tool_that_cannot_do_it_says_why_and_touches_nothing(project, model, call, words) -> None:
+IMPOSSIBLE = [
+    (("read_file", {"path": "none.py"}), "does not exist"),
+    (("read_file", {"path": "."}), "is not a file"),
+    (("read_file", {"path": "binary"}), "not UTF-8 text"),
+    (("read_file", {"path": "calc.py", "offset": 99}), "only 6 lines"),
+    (("edit_file", {"path": "calc.py", "old_text": "nope", "new_text": ""}), "does not occur"),
+    (
+        ("edit_file", {"path": "calc.py", "old_text": "return a", "new_text": "x"}),
+        "occurs 2 times in calc.py, at lines 2, 6",
+    ),
+    (("edit_file", {"path": "calc.py", "old_text": "return a -- b", "new_text": ""}), "2\t    return a - b"),
+    (("edit_file", {"path": "calc.py", "old_text": " ", "new_text": "x"}), "more than white space"),
+    (("edit_file", {"path": "calc.py", "old_text": "a - b", "new_text": "a - b"}), "would not change"),
+    (("write_file", {"path": "binary", "content": "x"}), "not UTF-8 text"),
+    (("write_file", {"path": ".git/hooks/pre-commit", "content": "x"}), "never writes it"),
+    (("read_file", {"path": "a\0b"}), "NUL"),
+]
+
+
+async def test_a_tool_that_cannot_do_it_says_why_and_touches_nothing(project, model, subtests) -> None:
     (project / "binary").write_bytes(b"\x00\xff\x80")
     (project / "escape").symlink_to("/etc")
-    model.script(answer("", calls=[call]), answer("Sorry."))
     async with fake_editor(project, model_url=model.url) as editor:
-        await editor.command("dsh.followup", {"text": "Go.", "wait": True})
-        assert words in editor.tool_results[0]
-        assert not editor.seen("review/opened")
+        for call, words in IMPOSSIBLE:
+            with subtests.test(call[0], arguments=call[1]):
+                model.script(answer("", calls=[call]), answer("Sorry."))
+                await editor.command("dsh.followup", {"text": "Go.", "wait": True})
+                assert words in editor.tool_results[-1]
+                assert not editor.seen("review/opened")
 
 
 async def test_bad_settings_are_told_with_their_path_and_the_rest_counts(project, model) -> None:

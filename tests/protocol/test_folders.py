@@ -77,9 +77,10 @@ async def test_a_folder_that_leaves_the_window_is_outside_and_the_first_that_sta
         await editor.event("turn/end", 3)
 
 
-@pytest.mark.parametrize("root", ["nowhere", "/nowhere/at/all", "", "file:///tmp"])
-async def test_a_session_begins_in_no_folder_that_is_not_there(first, root) -> None:
+async def test_a_session_begins_in_no_folder_that_is_not_there(first, subtests) -> None:
     async with fake_editor(first) as editor:
-        with pytest.raises(JsonRpcException, match="is no folder") as refused:
-            await editor.command("dsh.session.new", {"root": root})
-        assert refused.value.data["code"] == "NOT_A_FOLDER"
+        for root in ("nowhere", "/nowhere/at/all", "", "file:///tmp"):
+            with subtests.test(root):
+                with pytest.raises(JsonRpcException, match="is no folder") as refused:
+                    await editor.command("dsh.session.new", {"root": root})
+                assert refused.value.data["code"] == "NOT_A_FOLDER"

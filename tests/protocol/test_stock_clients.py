@@ -94,24 +94,25 @@ async def test_the_transcript_and_a_file_as_it_would_be_are_read_by_command(proj
         assert "Done." in transcript
 
 
-@pytest.mark.parametrize(
-    ("uri", "code"),
-    [
-        ("dsh:/session/none/transcript.md", "UNKNOWN_SESSION"),
-        ("dsh:/session/x/other.md", "USAGE"),
-        ("dsh:/session/../transcript.md", "UNKNOWN_SESSION"),
-        ("dsh:/session/..%2F..%2Fsecret/transcript.md", "UNKNOWN_SESSION"),
-        ("dsh:/proposal/none/calc.py", "NOT_PENDING"),
-        ("dsh:/proposal/none", "USAGE"),
-        ("file:///etc/passwd", "USAGE"),
-        ("", "USAGE"),
-    ],
-)
-async def test_what_is_no_virtual_document_is_refused(project, uri, code) -> None:
+NO_DOCUMENTS = [
+    ("dsh:/session/none/transcript.md", "UNKNOWN_SESSION"),
+    ("dsh:/session/x/other.md", "USAGE"),
+    ("dsh:/session/../transcript.md", "UNKNOWN_SESSION"),
+    ("dsh:/session/..%2F..%2Fsecret/transcript.md", "UNKNOWN_SESSION"),
+    ("dsh:/proposal/none/calc.py", "NOT_PENDING"),
+    ("dsh:/proposal/none", "USAGE"),
+    ("file:///etc/passwd", "USAGE"),
+    ("", "USAGE"),
+]
+
+
+async def test_what_is_no_virtual_document_is_refused(project, subtests) -> None:
     async with fake_editor(project) as editor:
-        with pytest.raises(JsonRpcException) as refused:
-            await editor.command("dsh.text", {"uri": uri})
-        assert refused.value.data["code"] == code
+        for uri, code in NO_DOCUMENTS:
+            with subtests.test(uri):
+                with pytest.raises(JsonRpcException) as refused:
+                    await editor.command("dsh.text", {"uri": uri})
+                assert refused.value.data["code"] == code
 
 
 async def test_a_client_with_virtual_documents_reads_and_shows_them_under_their_own_name(project, model) -> None:
