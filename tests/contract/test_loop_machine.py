@@ -28,7 +28,7 @@ def quiet() -> Iterator[None]:
 
 
 @settings(
-    max_examples=max(150, 2 * settings.default.max_examples),
+    max_examples=2 * settings.default.max_examples,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(scenarios)

@@ -214,7 +214,7 @@ def play(scenario: Scenario) -> tuple[list[str], list[str]]:
 
 
 @settings(
-    max_examples=max(150, settings.default.max_examples),
+    max_examples=max(100, settings.default.max_examples),
     # The long run looks for what is new, but not where others wait for it.
     derandomize=settings.default.max_examples <= 100 or os.environ.get("CI") == "true",
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
