@@ -25,6 +25,7 @@ NEOVIM_CLIENT = tuple(
         "edits",
         "folders",
         "install",
+        "landing",
         "language",
         "life",
         "line_ends",
@@ -60,7 +61,7 @@ CHECKS = (
     Check("flood", (*PYTEST, FLOOD)),  # alone, since it measures
     Check("soak", (*PYTEST, "-s", SOAK), long=True),
     Check("lua", ("-m", "tests.lua"), long=True, needs="luacheck"),
-    Check("neovim", (*PYTEST, *(f"tests/e2e/test_neovim{name}.py" for name in ("", "_page", "_session")))),
+    Check("neovim", (*PYTEST, *(f"tests/e2e/test_neovim{name}.py" for name in ("", "_files", "_page", "_session")))),
     Check("packages", (*PYTEST, "--timeout", "900", "tests/e2e/test_packages.py"), long=True),
     Check("neovim client", (*PYTEST, "-n", "2", *NEOVIM_CLIENT), long=True),
     Check("neovim flood", (*PYTEST, "tests/e2e/test_neovim_flood.py"), long=True),  # alone, since it measures

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import os
 import signal
@@ -9,14 +10,19 @@ import sys
 from typing import Any
 
 import pytest
-from blockbuster import blockbuster_ctx
+from blockbuster import BlockBuster
 from hypothesis import settings
 
 # In CI, hypothesis would draw the same examples each time.
-settings.register_profile("default", deadline=None, derandomize=False)
+settings.register_profile("default", deadline=None, derandomize=False, max_examples=50)
 settings.register_profile("long", deadline=None, derandomize=False, max_examples=5_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
+# Each of the hundreds of servers that are started would compile the package again.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+    sys.dont_write_bytecode = False
+
+BLOCKBUSTER = BlockBuster("dsh_lsp")
 LOOPBACK = ("127.", "::1", "localhost", "0:0:0:0:0:0:0:1")
 
 
@@ -34,6 +40,11 @@ if hasattr(signal, "SIGHUP"):
 sys.addaudithook(_refuse_the_network)
 
 
+def pytest_collection_finish() -> None:
+    """Let the garbage collector look through what tests make, not again and again through all that was imported."""
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def loop_is_never_blocked(request: pytest.FixtureRequest):
     """Fail a test in which this package blocks the event loop: with sleep, files, sockets or processes."""
@@ -41,5 +52,6 @@ def loop_is_never_blocked(request: pytest.FixtureRequest):
     if elsewhere or not inspect.iscoroutinefunction(getattr(request.node, "obj", None)):
         yield
         return
-    with blockbuster_ctx("dsh_lsp"):
-        yield
+    BLOCKBUSTER.activate()
+    yield
+    BLOCKBUSTER.deactivate()

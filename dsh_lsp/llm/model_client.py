@@ -12,7 +12,7 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -36,6 +36,8 @@ from dsh_lsp.messages import Chunk, Finish, ReasoningDelta, TextDelta
 from dsh_lsp.wire import JsonObject
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
 
 log = logging.getLogger(__name__)
@@ -66,7 +68,8 @@ class Call:
 class ModelClient:
     """One server's pooled connections; opened at the first call, closed by `aclose()`.
 
-    `transport` takes the place of the network; a connection that was idle for `keep_idle_s` is not used again.
+    `transport` takes the place of the network; a connection that was idle for `keep_idle_s` is not used again,
+    and what may come after the end of an answer is waited for `tail_s`.
     """
 
     def __init__(
@@ -76,10 +79,12 @@ class ModelClient:
         faults: Faults | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
         keep_idle_s: float = KEEP_IDLE_S,
+        tail_s: float = TAIL_S,
     ) -> None:
         self._settings = settings
         self._transport = transport
         self._keep_idle_s = keep_idle_s
+        self._tail_s = tail_s
         self._faults = faults or Faults()
         self._client: httpx.AsyncClient | None = None
         self._urls: dict[str, httpx.URL] = {}  # parsed, since a client takes long over that for each request
@@ -248,7 +253,7 @@ class ModelClient:
 
     async def _next_batch(self, batches: AsyncGenerator[list[Frame]], *, complete: bool) -> list[Frame] | None:
         """Wait for frames, not long where only what the answer cost can be missing; None at the end."""
-        limit_s = min(TAIL_S, self._settings.event_timeout_s) if complete else self._settings.event_timeout_s
+        limit_s = min(self._tail_s, self._settings.event_timeout_s) if complete else self._settings.event_timeout_s
         try:
             with anyio.fail_after(limit_s):
                 return await anext(batches, None)
@@ -305,7 +310,16 @@ class ModelClient:
             limits=httpx.Limits(keepalive_expiry=self._keep_idle_s),
             follow_redirects=False,
             transport=self._transport,
+            verify=_trusted(),
         )
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """The certificates that this machine trusts: each reading takes longer than all else that opens a client."""
+    import httpx
+
+    return httpx.create_ssl_context()
 
 
 def transport_failure(error: httpx.HTTPError, *, host: str) -> LlmFailure:

@@ -21,7 +21,7 @@ PATCHES = Path(__file__).parent / "mutants"
 KEPT = ("pyproject.toml", "tests", "docs")
 WORKERS = 2
 PYTEST = (sys.executable, "-B", "-m", "pytest", "-q", "-x", "--timeout", "8", "-p", "no:cacheprovider")
-PYTEST += ("-p", "no:pytest-lsp", "-p", "no:xdist", "-p", "no:hypothesispytest")  # they cost more than the tests
+PYTEST += ("-p", "no:xdist", "-p", "no:hypothesispytest")  # they cost more than the tests
 GOOD = ("killed", "killed by other lines")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import anyio
@@ -12,38 +12,17 @@ import pytest
 
 from dsh_lsp.abort import AbortSignal
 from dsh_lsp.errors import LlmFailure
-from dsh_lsp.llm.adapter import ModelRequest
 from dsh_lsp.llm.chat_decoder import ChatDecoder
 from dsh_lsp.llm.endpoint import EndpointSettings
 from dsh_lsp.llm.http_adapter import HttpAdapter
 from dsh_lsp.llm.model_client import KEEP_IDLE_S, Call, ModelClient
-from dsh_lsp.messages import CallConfig, Chunk, UsageChunk
+from dsh_lsp.messages import Chunk, UsageChunk
 from dsh_lsp.wire import JsonObject
 from tests.contract.test_cut_streams import FakeTransport
 from tests.support.adapters import ADAPTERS
 from tests.support.messages_vectors import VECTORS as MESSAGES
 from tests.support.model_server import FakeModelServer, Gate, Pause, Reply, answer, chunk, event, raw, refusal
-from tests.support.reading import finish_of
-from tests.support.wire_vectors import TOOLS
-
-
-@pytest.fixture
-def server() -> Iterator[FakeModelServer]:
-    with FakeModelServer() as running:
-        yield running
-
-
-@pytest.fixture
-async def adapter(server: FakeModelServer) -> AsyncIterator[HttpAdapter]:
-    opened = ADAPTERS["deepseek"](server.url)
-    yield opened
-    await opened.aclose()
-
-
-async def collect(adapter: HttpAdapter) -> list[Chunk]:
-    prepared = adapter.prepare(CallConfig(provider=adapter.provider, model="m"))
-    request = ModelRequest(config=prepared.config, messages=(), session_id="s", signal=AbortSignal(), tools=TOOLS)
-    return [piece async for piece in prepared.stream(request)]
+from tests.support.reading import collect, finish_of
 
 
 async def failure_of(adapter: HttpAdapter) -> LlmFailure:
@@ -104,17 +83,19 @@ async def test_an_answer_that_is_over_is_not_waited_for(server: FakeModelServer)
 
 
 async def test_after_its_end_an_answer_is_waited_for_a_little_since_its_cost_may_come(
-    server: FakeModelServer, adapter: HttpAdapter
+    server: FakeModelServer,
 ) -> None:
+    client = ModelClient(EndpointSettings(base_url=server.url), tail_s=0.5)
     usage = {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 2}}
     server.script(
-        raw(event(chunk({"content": "Hi"}, "stop")), Pause(0.3), event(usage), Gate()),
+        raw(event(chunk({"content": "Hi"}, "stop")), Pause(0.1), event(usage), Gate()),
     )
     began = time.monotonic()
-    chunks = await collect(adapter)
+    chunks = [piece async for piece in client.stream(call_of(path="/chat/completions"), AbortSignal())]
     assert finish_of(chunks).reason == "stop"
     assert any(isinstance(piece, UsageChunk) for piece in chunks)
     assert time.monotonic() - began < 10, "the connection stays open"
+    await client.aclose()
 
 
 async def test_a_redirect_is_not_followed(server: FakeModelServer, adapter: HttpAdapter) -> None:

@@ -43,11 +43,12 @@ class NoLog:
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder whose git never answers, with a large file."""
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> Path:
+    """A folder whose git never answers, with a large file for the tool that reads it."""
     root = tmp_path / "w"
     root.mkdir()
-    (root / "large.txt").write_bytes(b"x\n" * 75_000_000)
+    if name == "read_file":
+        (root / "large.txt").write_bytes(b"x\n" * 75_000_000)
     (root / "lines.txt").write_text("x = 1\nx = 2\n" * 20_000)
     git = tmp_path / "bin" / "git"
     git.parent.mkdir()

@@ -6,6 +6,7 @@ part of the rest; each of the hundreds of files that this may leave is opened ag
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -41,6 +42,7 @@ from tests.support.headless import Add, Headless, headless
 from tests.support.loop import USER, Acts, Waits, settled
 
 FILE = "s1.jsonl"
+SECOND_CRASH_EVERY = 7 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 28
 HERE = Range(start=Position(line=0, character=0), end=Position(line=0, character=1))
 
 
@@ -358,7 +360,7 @@ def test_a_session_goes_on_after_a_crash_and_survives_the_next_one(tmp_path: Pat
         assert again.events == events
         assert (again.torn, again.unended) == (False, False)
         assert again.closers == (), "closers are written once"
-        if number % 14 == 0:
+        if number % SECOND_CRASH_EVERY == 0:
             for _, second in crashes(disk):
                 after = opened(path, second)
                 assert after is not None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from dsh_lsp.abort import AbortSignal
@@ -27,12 +25,6 @@ from tests.support.reading import assert_reads, finish_of
 from tests.support.wire_vectors import TOOLS
 
 MODEL = "claude-sonnet-4-6"
-
-
-@pytest.fixture
-def server() -> Iterator[FakeModelServer]:
-    with FakeModelServer() as running:
-        yield running
 
 
 async def collect(url: str, *messages: Message, model: str = MODEL, effort: str | None = None) -> list[Chunk]:

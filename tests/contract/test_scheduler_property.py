@@ -126,7 +126,7 @@ steps = st.builds(
 )
 
 
-@settings(max_examples=max(500, settings.default.max_examples))
+@settings(max_examples=max(125, settings.default.max_examples))
 @given(steps)
 def test_every_call_is_answered_once_and_in_order_whatever_happens(step: Step) -> None:
     anyio.run(play, step)

@@ -13,76 +13,16 @@ import anyio.to_thread
 import pytest
 
 from dsh_lsp.abort import AbortSignal
-from dsh_lsp.decisions import Allowed, ApprovalAsked, Refused
 from dsh_lsp.errors import ToolError
-from dsh_lsp.llm.scripted import call, say
-from dsh_lsp.plugins import approval
+from dsh_lsp.llm.scripted import call
 from dsh_lsp.plugins.tools.shell import Shell
-from dsh_lsp.plugins.tools.write_file import WriteFile
-from dsh_lsp.secrets import Keys
 from dsh_lsp.shell.environment import ChildEnvironment
 from dsh_lsp.shell.guard import read_row
 from dsh_lsp.shell.process import run_command
-from dsh_lsp.shell.rules import CommandRules, ShellSettings
-from dsh_lsp.workspace.copies import Copies
-from dsh_lsp.workspace.files import FileWorkspace, accept_all
-from dsh_lsp.workspace.paths import Guarded
-from dsh_lsp.workspace.port import OpenDocument
-from tests.support.headless_tools import answers, codes, errors, with_plugins
+from dsh_lsp.shell.rules import ShellSettings
+from tests.support.headless_tools import answers, codes, with_plugins
 from tests.support.loop import USER
-
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no commands on Windows yet")
-
-KEY = "sk-canary-0123456789abcdef"
-
-
-class Here:
-    """A workspace with a shell; `open` are documents that an editor holds."""
-
-    def __init__(self, root: Path, **settings: object) -> None:
-        self.root = root
-        self.open: dict[str, str] = {}
-        self.folders: list[Path] = []
-        self.environ = {**os.environ, "DEEPSEEK_API_KEY": KEY, "COPY_OF_IT": KEY}
-        self.settings = ShellSettings(**settings)
-
-    @property
-    def keys(self) -> Keys:
-        return Keys({"DEEPSEEK_API_KEY"}, self.environ)
-
-    def shell(self, h) -> Shell:
-        workspace = FileWorkspace(
-            self.root,
-            h.log,
-            decide=accept_all,
-            new_id=lambda: "id",
-            copies=Copies(self.root.parent / "copies"),
-            guarded=Guarded(folders=lambda: self.folders),
-        )
-        workspace.open_documents = lambda: [  # type: ignore[method-assign]
-            OpenDocument(path=path, uri=(self.root / path).as_uri(), text=text) for path, text in self.open.items()
-        ]
-        rules = CommandRules(self.root, self.settings, self.environ)
-        return Shell(workspace, rules, ChildEnvironment(self.keys))
-
-
-@pytest.fixture
-def here(tmp_path: Path) -> Here:
-    root = tmp_path / "w"
-    root.mkdir()
-    (root / "a.txt").write_text("one\n")
-    return Here(root)
-
-
-async def run(here: Here, *commands: str, **more):
-    """The results of some commands."""
-    script = [*(call("shell", command=command, **more) for command in commands), say("ok")]
-    async with with_plugins(script, parts={"keys": here.keys}) as w:
-        w.h.registry.register(here.shell(w.h))
-        with anyio.fail_after(20):
-            w.h.agent.followup(w.h.say("go"))
-            await w.h.agent.when_idle()
-        return answers(w.h), errors(w.h)
+from tests.support.shell_bench import KEY, Here, run
 
 
 async def test_output_of_both_kinds_the_exit_code_and_the_folder_are_told(here: Here) -> None:
@@ -315,82 +255,6 @@ async def test_an_exported_function_does_not_stand_in_for_a_program(here: Here) 
     assert "impostor" not in texts[0]
 
 
-# -- permission --------------------------------------------------------------------------------------------------
-
-
-async def asked_for(here: Here, command: str, *, mode="ask", answer=None):
-    """What a person is asked for a command, and the result."""
-    seen: list[ApprovalAsked] = []
-
-    async def person(request, call_next):
-        seen.append(request.asked)
-        return answer or Refused(kind="rejected")
-
-    async with with_plugins([call("shell", command=command), say("ok")], mode=mode) as w:
-        w.context.get(CommandRules).settings = here.settings
-        w.context.mount(approval, None)
-        w.h.registry.register(here.shell(w.h))
-        w.h.agent.hooks.tools.approval.listen(person)
-        w.h.agent.followup(w.h.say("go"))
-        with anyio.fail_after(10):
-            await w.h.agent.when_idle()
-        return seen, answers(w.h)[0]
-
-
-async def test_a_rule_of_the_users_answers_and_all_else_is_asked_for(here: Here) -> None:
-    here.settings = ShellSettings(allow=("echo *",))
-    asked, text = await asked_for(here, "echo yes")
-    assert (asked, text) == ([], "yes\n[exit code 0]")
-    asked, text = await asked_for(here, "echo yes; touch x\u202e")
-    assert [effect.detail for effect in asked[0].effects] == ["echo yes; touch x\\u202e"]
-    assert "the user rejected" in text
-    assert not list(here.root.glob("x*"))
-
-
-@pytest.mark.parametrize("mode", ["read-only", "plan"])
-async def test_no_rule_runs_a_command_where_nothing_may_run(here: Here, mode) -> None:
-    here.settings = ShellSettings(allow=("echo *",))
-    asked, text = await asked_for(here, "echo yes", mode=mode)
-    assert asked == []
-    assert f"in {mode} mode" in text
-
-
-async def test_who_allows_it_is_told_what_the_command_will_not_see(here: Here) -> None:
-    here.open = {"a.txt": "one\n", "b.txt": "unsaved\n"}
-    asked, text = await asked_for(here, "cat b.txt", answer=Allowed(kind="allowedOnce"))
-    assert asked[0].unsaved == ((here.root / "b.txt").as_uri(),)
-    assert "did not see the unsaved text of: b.txt" in text
-
-
-def test_in_auto_edit_an_agent_that_writes_settings_is_asked_and_gains_nothing(here: Here) -> None:
-    asked: list[ApprovalAsked] = []
-
-    async def story() -> None:  # a path is followed in the loop
-        async def person(request, call_next):
-            asked.append(request.asked)
-            return (
-                Allowed(kind="allowedOnce") if request.asked.tool_name == "write_file" else Refused(kind="rejected")
-            )
-
-        settings = {"path": ".vscode/settings.json", "content": '{"dsh.shell.allow": ["touch *"]}'}
-        script = [call("write_file", **settings), call("shell", command="touch x"), say("ok")]
-        async with with_plugins(script, mode="auto-edit") as w:
-            w.context.mount(approval, None)
-            shell = here.shell(w.h)
-            w.h.registry.register(shell)
-            w.h.registry.register(WriteFile(shell._workspace))
-            w.h.agent.hooks.tools.approval.listen(person)
-            w.h.agent.followup(w.h.say("go"))
-            with anyio.fail_after(10):
-                await w.h.agent.when_idle()
-
-    anyio.run(story)
-    assert (here.root / ".vscode" / "settings.json").exists()
-    kinds = [[effect.kind for effect in one.effects] for one in asked]
-    assert kinds == [["rights"], ["command"]]
-    assert not (here.root / "x").exists()
-
-
 @pytest.mark.parametrize(
     ("row", "found"),
     [
@@ -402,15 +266,3 @@ def test_in_auto_edit_an_agent_that_writes_settings_is_asked_and_gains_nothing(h
 )
 def test_a_row_of_the_process_list_is_read_where_there_is_no_proc(row: bytes, found: object) -> None:
     assert read_row(row, b"DSH_RUN=abc") == found
-
-
-async def test_commands_do_not_overlap(here: Here) -> None:
-    script = [
-        call("shell", id="a", command="sleep 0.2; echo a >> log") + call("shell", id="b", command="echo b >> log")
-    ]
-    async with with_plugins([*script, say("ok")]) as w:
-        w.h.registry.register(here.shell(w.h))
-        w.h.agent.followup(w.h.say("go"))
-        with anyio.fail_after(10):
-            await w.h.agent.when_idle()
-    assert (here.root / "log").read_text() == "a\nb\n"

@@ -58,6 +58,7 @@ for _, name in ipairs({ 'confirm', 'input', 'inputlist', 'getchar' }) do note(vi
 for _, name in ipairs({ 'select', 'input' }) do note(vim.ui, name) end
 """
 
+TO_HUNK = "<Esc>gg/return<CR>"  # the keys that lead to the line of `MEND`
 CLIENT = "local client = vim.lsp.get_clients({ name = 'dsh' })[1]\n"
 
 REQUEST = f"""{CLIENT}

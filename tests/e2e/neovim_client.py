@@ -130,6 +130,10 @@ class ClientDesk(Desk):
         found: dict[str, Any] = self.neovim.lua("return require('dsh').status()")
         return found
 
+    def wait_for_line(self, line: int) -> None:
+        """Wait until the cursor is on a line."""
+        wait_for(lambda: self.neovim.lua("return vim.fn.line('.')") == line, f"the cursor is on line {line}")
+
     def wait_for_state(self, state: str) -> None:
         """Wait until the session is idle, running or waiting."""
         wait_for(lambda: self.status()["state"] == state, f"it is {state}")

@@ -8,6 +8,8 @@ CALC = "def add(a, b):\n    return a - b\n\n\ndef double(a):\n    return a + a\n
 MENDED = CALC.replace("a - b", "a + b")
 OTHER = "x = 1\ny = 2\n"
 MEND = answer("I mend it.", calls=[("edit_file", {"path": "calc.py", "old_text": "a - b", "new_text": "a + b"})])
+BOTH = MENDED.replace("a + a", "2 * a")
+MEND_BOTH = answer("Both.", calls=[("write_file", {"path": "calc.py", "content": BOTH})])
 DONE = answer("Done.")
 ACCEPT, REJECT = "DSH: Accept this edit", "DSH: Reject this edit"
 

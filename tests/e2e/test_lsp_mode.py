@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.desk import wait_for
-from tests.e2e.emacs import END, KEYS, LSP_MODE, START, TO_HUNK, EmacsDesk
-from tests.e2e.story import ACCEPT, CALC, DONE, MENDED, OTHER, REJECT, edits, held_after, uneven
+from tests.e2e.emacs import END, KEYS, LSP_MODE, START, TO_HUNK, EmacsDesk, accept_between_keys
+from tests.e2e.story import ACCEPT, CALC, DONE, MENDED, OTHER, REJECT, held_after, uneven
 from tests.support.model_server import answer
 
 LENSES = """
@@ -85,26 +85,7 @@ def test_a_rejected_edit_leaves_the_buffer_as_it_was(desk: EmacsDesk) -> None:
 def test_an_edit_accepted_between_keys_lands_exactly_once_and_no_key_is_lost(
     desk: EmacsDesk, where: str, place: int
 ) -> None:
-    emacs, model = desk.emacs, desk.model
-    emacs.keys(where)
-    opened = "" if place == 0 else "\n"
-    typed = ""
-    for number in range(1, 5):
-        old, new = ("a - b", "a + b") if number % 2 else ("a + b", "a - b")
-        model.script(edits(("calc.py", old, new)), DONE)
-        desk.run("dsh.followup", text=f"Round {number}.")
-        desk.wait_for_review()
-        typed += emacs.type(f"# {number} yn", pause_s=lambda _: 0.03)
-        accepted = desk.send("dsh.review.accept", hunks="all")
-        while len(model.requests) < 2 * number and len(typed) < 2000:
-            typed += emacs.type("yn zq x ", pause_s=uneven)
-        assert "calc.py: the edit was accepted and is in the document" in desk.tool_result(2 * number)
-        assert desk.answer(accepted)["result"] == {"left": 0}
-        edited = CALC.replace("a - b", new)
-        wait_for(lambda: emacs.text() == f"{edited[:place]}{typed}{opened}{edited[place:]}", "all is in the buffer")  # noqa: B023
-        wait_for(lambda: desk.run("dsh.status")["state"] == "idle", "the turn is over")
-    assert emacs.prompts() == []
-    assert desk.on_disk("calc.py") == CALC
+    accept_between_keys(desk, where, place, pause_s=uneven)
 
 
 def test_a_file_that_is_not_open_is_written_and_a_new_one_made_after_acceptance(desk: EmacsDesk) -> None:

@@ -12,24 +12,16 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
 from tests.support.fake_editor import fake_editor, session_rows
-from tests.support.model_server import FakeModelServer, answer
+from tests.support.model_server import answer
 
 READ_OUTSIDE = answer("", calls=[("read_file", {"path": "../secret.txt"})])
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    (tmp_path / "secret.txt").write_text("the secret\n")
-    (root / "calc.py").write_text("x = 1\n")
-    return root
-
-
-@pytest.fixture
-def model():
-    with FakeModelServer() as server:
-        yield server
+def project(project: Path) -> Path:
+    (project.parent / "secret.txt").write_text("the secret\n")
+    (project / "calc.py").write_text("x = 1\n")
+    return project
 
 
 async def ask(editor) -> str:

@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from tests.support.model_server import FakeModelServer, answer, refusal
 from tests.support.raw_client import RawClient, agent_handshake
@@ -39,12 +36,6 @@ def apply(ctx, settings):
     ctx.log.warning("the key is %s", "not mine to say")
     raise RuntimeError("no")
 """
-
-
-@pytest.fixture
-def model() -> Iterator[FakeModelServer]:
-    with FakeModelServer() as server:
-        yield server
 
 
 def spies(folder: Path, seen: Path) -> None:

@@ -11,7 +11,7 @@ from pygls.exceptions import JsonRpcException
 
 from tests.e2e.story import ACCEPT, CALC, DONE, MEND, MENDED
 from tests.support.fake_editor import fake_editor, session_rows
-from tests.support.model_server import FakeModelServer, answer
+from tests.support.model_server import answer
 
 VSCODE: dict[str, Any] = {
     "profile": "visual_studio_code",
@@ -27,18 +27,10 @@ READ_OUTSIDE = answer("", calls=[("read_file", {"path": "../secret.txt"})])
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    (tmp_path / "secret.txt").write_text("the secret\n")
-    (root / "calc.py").write_text(CALC)
-    return root
-
-
-@pytest.fixture
-def model():
-    with FakeModelServer() as server:
-        yield server
+def project(project: Path) -> Path:
+    (project.parent / "secret.txt").write_text("the secret\n")
+    (project / "calc.py").write_text(CALC)
+    return project
 
 
 async def test_a_review_that_waited_in_vs_code_is_closed_with_it_and_its_work_goes_on_in_neovim(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,19 +12,6 @@ from tests.support.fake_editor import FakeEditor, fake_editor
 from tests.support.model_server import FakeModelServer, Gate, answer, chunk, event
 
 TOUCH = answer("", calls=[("shell", {"command": "touch here"})])
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    return root
-
-
-@pytest.fixture
-def model():
-    with FakeModelServer() as server:
-        yield server
 
 
 class Pulled:
@@ -132,13 +118,17 @@ async def test_settings_that_change_while_a_turn_runs_hold_for_its_next_call_and
             assert done["text"] == "From the other one."
 
 
-@pytest.mark.parametrize("settings", [None, {}, {"other": {"x": 1}}, {"dsh": None}, {"dsh": "text"}, []])
-async def test_a_client_that_tells_nothing_of_use_changes_nothing_and_is_asked_nothing(project, settings) -> None:
+async def test_a_client_that_tells_nothing_of_use_changes_nothing_and_is_asked_nothing(project, subtests) -> None:
     options = {"shell": {"allow": ["touch here"]}}
     async with fake_editor(project, options=options) as editor:
-        editor.client.workspace_did_change_configuration(types.DidChangeConfigurationParams(settings=settings))
-        await editor.command("dsh.status")
-        assert len(editor.messages) == (settings == {"dsh": "text"})
+        for settings in (None, {}, {"other": {"x": 1}}, {"dsh": None}, {"dsh": "text"}, []):
+            with subtests.test(settings=settings):
+                editor.messages.clear()
+                editor.client.workspace_did_change_configuration(
+                    types.DidChangeConfigurationParams(settings=settings)
+                )
+                await editor.command("dsh.status")
+                assert len(editor.messages) == (settings == {"dsh": "text"})
 
 
 async def test_in_auto_edit_an_agent_that_writes_the_editor_s_settings_is_asked_twice(project, model) -> None:

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -92,12 +92,6 @@ class Stage:
 def _event_type(message: dict[str, Any]) -> Any:
     value = (message.get("params") or {}).get("value") if message.get("method") == "$/progress" else None
     return value.get("type") if isinstance(value, dict) else None
-
-
-@pytest.fixture
-def model() -> Iterator[FakeModelServer]:
-    with FakeModelServer() as server:
-        yield server
 
 
 # States

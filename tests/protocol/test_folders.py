@@ -8,7 +8,7 @@ import pytest
 from pygls.exceptions import JsonRpcException
 
 from tests.support.fake_editor import fake_editor
-from tests.support.model_server import FakeModelServer, answer
+from tests.support.model_server import answer
 
 
 @pytest.fixture
@@ -24,12 +24,6 @@ def second(tmp_path: Path) -> Path:
     (tmp_path / "second" / "there.py").write_text("y = 1\n")
     (tmp_path / "second" / "AGENTS.md").write_text("Write tests.\n")
     return tmp_path / "second"
-
-
-@pytest.fixture
-def model():
-    with FakeModelServer() as server:
-        yield server
 
 
 def told(request) -> str:
@@ -83,9 +77,10 @@ async def test_a_folder_that_leaves_the_window_is_outside_and_the_first_that_sta
         await editor.event("turn/end", 3)
 
 
-@pytest.mark.parametrize("root", ["nowhere", "/nowhere/at/all", "", "file:///tmp"])
-async def test_a_session_begins_in_no_folder_that_is_not_there(first, root) -> None:
+async def test_a_session_begins_in_no_folder_that_is_not_there(first, subtests) -> None:
     async with fake_editor(first) as editor:
-        with pytest.raises(JsonRpcException, match="is no folder") as refused:
-            await editor.command("dsh.session.new", {"root": root})
-        assert refused.value.data["code"] == "NOT_A_FOLDER"
+        for root in ("nowhere", "/nowhere/at/all", "", "file:///tmp"):
+            with subtests.test(root):
+                with pytest.raises(JsonRpcException, match="is no folder") as refused:
+                    await editor.command("dsh.session.new", {"root": root})
+                assert refused.value.data["code"] == "NOT_A_FOLDER"

@@ -207,7 +207,7 @@ def send_and_compare(client: RawClient, bodies: list[bytes], *, timeout_s: float
 
 
 def fixture_server(_state: Path) -> RawClient:
-    client = RawClient.start(("-m", "tests.protocol.host_fixture"))
+    client = RawClient.start_host()
     client.initialize()
     return client
 

@@ -16,12 +16,6 @@ from tests.support.raw_client import RawClient
 
 
 @pytest.fixture
-def model() -> Iterator[FakeModelServer]:
-    with FakeModelServer() as server:
-        yield server
-
-
-@pytest.fixture
 def client(model: FakeModelServer, tmp_path: Path) -> Iterator[RawClient]:
     with RawClient.start_agent(tmp_path, model_url=model.url) as started:
         started.on_request("window/workDoneProgress/create", lambda _params: None)

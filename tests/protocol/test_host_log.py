@@ -14,9 +14,8 @@ import pytest
 
 from dsh_lsp.lsp.log_file import LogFile
 from dsh_lsp.secrets import redact
-from tests.support.raw_client import RawClient
+from tests.support.raw_client import HOST_FIXTURE, RawClient
 
-FIXTURE = ("-m", "tests.protocol.host_fixture")
 KEY = "hush-93f5c1d2e8"
 
 
@@ -127,7 +126,7 @@ def test_plain_words_stay(text: str) -> None:
 
 def test_an_internal_error_names_the_log_and_hides_the_key(tmp_path) -> None:
     path = tmp_path / "server.log"
-    with RawClient.start(FIXTURE, {"FIXTURE_LOG": str(path), "FIXTURE_API_KEY": KEY}) as client:
+    with RawClient.start_host(FIXTURE_LOG=str(path), FIXTURE_API_KEY=KEY) as client:
         client.initialize()
         error = client.command("test.fail", {"how": "key"})["error"]
         broken = client.command("test.bad_result", {"what": "set"})["error"]
@@ -173,7 +172,7 @@ def test_a_log_that_cannot_be_written_is_told_at_the_start_and_goes_to_standard_
 
 
 def test_a_client_that_does_not_drain_stderr_stops_nothing() -> None:
-    with RawClient.start(FIXTURE) as client:
+    with RawClient.start_host() as client:
         client.initialize()
         client.stop_reading_stderr()
         before = client.command("test.measure")["result"]
@@ -189,7 +188,7 @@ def test_a_client_that_does_not_drain_stderr_stops_nothing() -> None:
 
 
 def test_a_client_that_drains_stderr_loses_nothing() -> None:
-    with RawClient.start(FIXTURE) as client:
+    with RawClient.start_host() as client:
         client.initialize()
         client.command("test.complain", {"lines": 300})
         assert client.close() == 0
@@ -203,7 +202,7 @@ def test_a_server_without_stderr_serves(closed: str, tmp_path) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
     program = "import os, runpy; os.close(2); runpy.run_module('tests.protocol.host_fixture', run_name='__main__')"
-    arguments = ("-c", program) if closed == "stderr" else FIXTURE
+    arguments = ("-c", program) if closed == "stderr" else HOST_FIXTURE
     body = b'{"jsonrpc":"2.0","id":1,"method":"nothing"}'
     process = subprocess.Popen(
         [sys.executable, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=write_end

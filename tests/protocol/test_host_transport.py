@@ -145,7 +145,7 @@ def test_a_header_of_any_bytes_gives_a_length_or_the_end(pieces: list[bytes]) ->
 
 def test_questions_without_end_are_answered_later_and_cost_bounded_memory() -> None:
     """Beyond 8 MiB of unread answers, no more questions are taken from the pipe."""
-    with RawClient.start(("-m", "tests.protocol.host_fixture")) as client:
+    with RawClient.start_host() as client:
         client.initialize()
         before = client.command("test.measure")["result"]["peakBytes"]
         client.stop_reading()

@@ -11,12 +11,6 @@ from tests.support.fake_editor import FakeEditor, fake_editor
 from tests.support.model_server import FakeModelServer, Gate, answer, chunk, event, refusal
 
 
-@pytest.fixture
-def model():
-    with FakeModelServer() as server:
-        yield server
-
-
 def words(model: FakeModelServer, request: int) -> list[str]:
     return [m["content"] for m in model.requests[request].body["messages"] if m["role"] == "user"]
 

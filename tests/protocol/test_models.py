@@ -14,18 +14,15 @@ MODELS = {"data": [{"id": "small", "context_length": 9_000}, {"id": "large"}]}
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    (root / "a.py").write_text("x = 1\n")
-    return root
+def project(project: Path) -> Path:
+    (project / "a.py").write_text("x = 1\n")
+    return project
 
 
 @pytest.fixture
-def model():
-    with FakeModelServer() as server:
-        server.documents["/models"] = refusal(200, MODELS)
-        yield server
+def model(model: FakeModelServer) -> FakeModelServer:
+    model.documents["/models"] = refusal(200, MODELS)
+    return model
 
 
 def compatible(model: FakeModelServer, **more) -> dict:

@@ -9,24 +9,16 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
 from tests.support.fake_editor import fake_editor
-from tests.support.model_server import FakeModelServer, answer
+from tests.support.model_server import answer
 
 ASK = answer("", calls=[("ask", {"question": "Which one?", "options": ["this", "that"], "free_text": False})])
 WHY = answer("", calls=[("ask", {"question": "Why?"})])
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    (root / "calc.py").write_text("x = 1\n")
-    return root
-
-
-@pytest.fixture
-def model():
-    with FakeModelServer() as server:
-        yield server
+def project(project: Path) -> Path:
+    (project / "calc.py").write_text("x = 1\n")
+    return project
 
 
 async def asked(editor, number: int = 1) -> str:

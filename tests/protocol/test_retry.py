@@ -3,19 +3,9 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
-
-import pytest
 
 from tests.support.fake_editor import fake_editor, session_rows
 from tests.support.model_server import FakeModelServer, answer, refusal
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    return root
 
 
 async def test_a_turn_outlives_a_busy_a_failing_and_a_broken_provider(project) -> None:

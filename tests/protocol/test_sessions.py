@@ -9,21 +9,13 @@ import pytest
 from pygls.exceptions import JsonRpcException
 
 from tests.support.fake_editor import fake_editor
-from tests.support.model_server import FakeModelServer, Gate, answer, chunk, event
+from tests.support.model_server import Gate, answer, chunk, event
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    (root / "calc.py").write_text("x = 1\n")
-    return root
-
-
-@pytest.fixture
-def model():
-    with FakeModelServer() as server:
-        yield server
+def project(project: Path) -> Path:
+    (project / "calc.py").write_text("x = 1\n")
+    return project
 
 
 def words(request) -> list[str]:

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,12 +29,6 @@ stubborn='trap "" TERM HUP; echo $$ >> pids; while :; do sleep 1; done'
 sh -c "$stubborn" | cat > /dev/null &
 while :; do echo busy; sleep 1; done
 """
-
-
-@pytest.fixture
-def model() -> Iterator[FakeModelServer]:
-    with FakeModelServer() as server:
-        yield server
 
 
 def running(stage: Stage) -> list[int]:

@@ -17,18 +17,10 @@ READ_OUTSIDE = answer("", calls=[("read_file", {"path": "../secret.txt"})])
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    (tmp_path / "secret.txt").write_text("the secret\n")
-    (root / "calc.py").write_text(CALC)
-    return root
-
-
-@pytest.fixture
-def model():
-    with FakeModelServer() as server:
-        yield server
+def project(project: Path) -> Path:
+    (project.parent / "secret.txt").write_text("the secret\n")
+    (project / "calc.py").write_text(CALC)
+    return project
 
 
 def only(**capabilities: Any) -> types.ClientCapabilities:
@@ -102,24 +94,25 @@ async def test_the_transcript_and_a_file_as_it_would_be_are_read_by_command(proj
         assert "Done." in transcript
 
 
-@pytest.mark.parametrize(
-    ("uri", "code"),
-    [
-        ("dsh:/session/none/transcript.md", "UNKNOWN_SESSION"),
-        ("dsh:/session/x/other.md", "USAGE"),
-        ("dsh:/session/../transcript.md", "UNKNOWN_SESSION"),
-        ("dsh:/session/..%2F..%2Fsecret/transcript.md", "UNKNOWN_SESSION"),
-        ("dsh:/proposal/none/calc.py", "NOT_PENDING"),
-        ("dsh:/proposal/none", "USAGE"),
-        ("file:///etc/passwd", "USAGE"),
-        ("", "USAGE"),
-    ],
-)
-async def test_what_is_no_virtual_document_is_refused(project, uri, code) -> None:
+NO_DOCUMENTS = [
+    ("dsh:/session/none/transcript.md", "UNKNOWN_SESSION"),
+    ("dsh:/session/x/other.md", "USAGE"),
+    ("dsh:/session/../transcript.md", "UNKNOWN_SESSION"),
+    ("dsh:/session/..%2F..%2Fsecret/transcript.md", "UNKNOWN_SESSION"),
+    ("dsh:/proposal/none/calc.py", "NOT_PENDING"),
+    ("dsh:/proposal/none", "USAGE"),
+    ("file:///etc/passwd", "USAGE"),
+    ("", "USAGE"),
+]
+
+
+async def test_what_is_no_virtual_document_is_refused(project, subtests) -> None:
     async with fake_editor(project) as editor:
-        with pytest.raises(JsonRpcException) as refused:
-            await editor.command("dsh.text", {"uri": uri})
-        assert refused.value.data["code"] == code
+        for uri, code in NO_DOCUMENTS:
+            with subtests.test(uri):
+                with pytest.raises(JsonRpcException) as refused:
+                    await editor.command("dsh.text", {"uri": uri})
+                assert refused.value.data["code"] == code
 
 
 async def test_a_client_with_virtual_documents_reads_and_shows_them_under_their_own_name(project, model) -> None:

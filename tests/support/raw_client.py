@@ -22,6 +22,7 @@ Message = dict[str, Any]
 Answer = Callable[[Any], Any]
 
 WAIT_S = 10.0
+HOST_FIXTURE = ("-m", "tests.protocol.host_fixture")
 METHOD_NOT_FOUND = {"code": -32601, "message": "the test's editor does not know this method"}
 
 
@@ -72,6 +73,11 @@ class RawClient:
     def start(cls, arguments: Sequence[str], env: Mapping[str, str] | None = None) -> RawClient:
         """Start a server: this Python with `arguments`; `env` is added to the environment."""
         return cls(arguments, env)
+
+    @classmethod
+    def start_host(cls, **env: str) -> RawClient:
+        """Start the fixture: a server of the same host, whose commands do what goes wrong in real ones."""
+        return cls.start(HOST_FIXTURE, env)
 
     @classmethod
     def start_agent(

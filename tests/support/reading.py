@@ -1,14 +1,18 @@
-"""Reading: what a client made of a wire vector, held against what the vector wants."""
+"""Reading: an answer as an adapter gives it, held against what its wire vector wants."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+from dsh_lsp.abort import AbortSignal
+from dsh_lsp.llm.adapter import ModelRequest
 from dsh_lsp.llm.assemble import BlockAssembler
+from dsh_lsp.llm.http_adapter import HttpAdapter
 from dsh_lsp.messages import (
     BlockEnd,
     BlockStart,
+    CallConfig,
     Chunk,
     Finish,
     ReasoningBlock,
@@ -16,7 +20,16 @@ from dsh_lsp.messages import (
     ToolCallBlock,
     UsageChunk,
 )
-from tests.support.wire_vectors import Vector
+from tests.support.wire_vectors import TOOLS, Vector
+
+
+async def collect(adapter: HttpAdapter, signal: AbortSignal | None = None) -> list[Chunk]:
+    """Ask for an answer and give all its chunks."""
+    prepared = adapter.prepare(CallConfig(provider=adapter.provider, model="deepseek-flash"))
+    request = ModelRequest(
+        config=prepared.config, messages=(), session_id="s", signal=signal or AbortSignal(), tools=TOOLS
+    )
+    return [piece async for piece in prepared.stream(request)]
 
 
 def finish_of(chunks: list[Chunk]) -> Finish:

@@ -80,7 +80,7 @@ def request(session: str, messages: list[Message]) -> ModelRequest:
     )
 
 
-@settings(max_examples=max(200, settings.default.max_examples))
+@settings(max_examples=max(100, settings.default.max_examples))
 @given(st.lists(CHANGES, max_size=25))
 def test_the_bytes_of_any_history_are_those_of_a_fresh_encoding(changes: list[Change]) -> None:
     histories: dict[str, list[Message]] = {}

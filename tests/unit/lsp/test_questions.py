@@ -13,6 +13,7 @@ from dsh_lsp.lsp.arguments import ClientOffers
 from dsh_lsp.lsp.documents import Documents
 from dsh_lsp.lsp.editor import ClientProfile
 from dsh_lsp.lsp.questions import QuestionDesk
+from tests.support.loop import settled
 
 
 class RecordingEditor:
@@ -51,9 +52,9 @@ async def test_the_button_that_puts_a_question_off_is_no_answer(options, button:
             answered.append(await desk.wait_for(QuestionAsked(id="q", text="When?", options=options)))
 
         tasks.start_soon(ask)
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         desk.prompt("q")
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         tasks.cancel_scope.cancel()
     assert editor.buttons == [button, *options]
     assert answered == ([options[number - 1]] if number else []), "the first button is harmless"

@@ -112,7 +112,7 @@ def trace(log: SessionLog) -> tuple[object, ...]:
     return list(log), copy.deepcopy(log.state), log.surface.nodes(), log.derive_messages(), log.surface.generation
 
 
-@settings(max_examples=max(200, settings.default.max_examples))
+@settings(max_examples=max(100, settings.default.max_examples))
 @given(st.lists(st.one_of(EVENTS, st.integers(0, 5)), max_size=40))
 def test_a_replay_accepts_what_a_log_accepted_and_a_refusal_leaves_no_trace(steps: list[EventData | int]) -> None:
     log, heard = new_log(), []

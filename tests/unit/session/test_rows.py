@@ -51,7 +51,7 @@ def placed(data: list[EventData], times: list[int], first: int) -> list[LogEvent
     ]
 
 
-@settings(max_examples=max(200, settings.default.max_examples))
+@settings(max_examples=max(100, settings.default.max_examples))
 @given(st.lists(EVENTS, max_size=30), st.lists(st.integers(0, 2**45), max_size=7), st.integers(0, 10**6))
 def test_packed_events_are_unpacked_as_they_were(data: list[EventData], times: list[int], first: int) -> None:
     events = placed(data, times, first)

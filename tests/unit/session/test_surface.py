@@ -119,7 +119,7 @@ def _sources(log: SessionLog, cites: str, run: SeqRange | None) -> tuple[SeqRang
             return None
 
 
-@settings(max_examples=max(200, settings.default.max_examples))
+@settings(max_examples=max(100, settings.default.max_examples))
 @given(st.lists(st.tuples(DATA, PLACES, CITES), max_size=25))
 def test_the_grown_surface_equals_a_fresh_derivation_and_handed_out_lists_stay(
     appends: list[tuple[EventData, tuple[int, int] | None, str]],

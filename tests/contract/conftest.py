@@ -1,0 +1,37 @@
+"""Contract tests: what they share."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from dsh_lsp.llm.http_adapter import HttpAdapter
+from tests.support.adapters import ADAPTERS
+from tests.support.model_server import FakeModelServer
+from tests.support.shell_bench import Here
+
+
+@pytest.fixture
+def server() -> Iterator[FakeModelServer]:
+    """The model's server, without a script."""
+    with FakeModelServer() as running:
+        yield running
+
+
+@pytest.fixture
+async def adapter(server: FakeModelServer) -> AsyncIterator[HttpAdapter]:
+    """One that asks `server`."""
+    opened = ADAPTERS["deepseek"](server.url)
+    yield opened
+    await opened.aclose()
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Here:
+    """A folder with a shell."""
+    root = tmp_path / "w"
+    root.mkdir()
+    (root / "a.txt").write_text("one\n")
+    return Here(root)
