@@ -19,6 +19,7 @@ from dsh_lsp.lsp.review import Reviews
 from dsh_lsp.workspace.changes import Prepared, prepare
 from dsh_lsp.workspace.disk import read_file, text_on_disk, written_at
 from dsh_lsp.workspace.edits import FileChange, FileEdit, HunkOutcome, Snapshot
+from dsh_lsp.workspace.order import Order, Ticket
 from dsh_lsp.workspace.pages import is_large, read_page
 from dsh_lsp.workspace.paths import NOTHING, Guarded, effects_of, in_workspace, resolve, shown
 from dsh_lsp.workspace.port import Found, Listing, OpenDocument, Page, Query
@@ -38,6 +39,7 @@ class EditorWorkspace:
         self._real_root = Path(os.path.realpath(root))
         self._documents = documents
         self._reviews = reviews
+        self.order = Order()
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -133,7 +135,12 @@ class EditorWorkspace:
         ]
 
     async def propose(
-        self, edits: Sequence[FileChange], approved: frozenset[GrantKey] = NOTHING, *, signal: AbortSignal
+        self,
+        edits: Sequence[FileChange],
+        approved: frozenset[GrantKey] = NOTHING,
+        *,
+        signal: AbortSignal,
+        ticket: Ticket | None = None,
     ) -> list[HunkOutcome]:
         """Review changes and tell what became of each hunk."""
 
@@ -148,4 +155,6 @@ class EditorWorkspace:
             return prepared
 
         prepared = await anyio.to_thread.run_sync(lambda: [check(edit) for edit in edits])
+        if ticket is not None:
+            await ticket.wait()
         return await self._reviews.propose(prepared, signal=signal, by_person=bool(approved))

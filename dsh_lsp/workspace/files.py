@@ -51,6 +51,7 @@ from dsh_lsp.workspace.edits import (
     plan_hunks,
     text_before,
 )
+from dsh_lsp.workspace.order import Order, Ticket
 from dsh_lsp.workspace.pages import is_large, read_page
 from dsh_lsp.workspace.paths import NOTHING, Guarded, effects_of, resolve, shown
 from dsh_lsp.workspace.places import around
@@ -162,6 +163,7 @@ class FileWorkspace:
         self._decide = decide
         self._new_id = new_id
         self._one_at_a_time = anyio.Lock()
+        self.order = Order()
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -215,11 +217,18 @@ class FileWorkspace:
         return []
 
     async def propose(
-        self, edits: Sequence[FileChange], approved: frozenset[GrantKey] = NOTHING, *, signal: AbortSignal
+        self,
+        edits: Sequence[FileChange],
+        approved: frozenset[GrantKey] = NOTHING,
+        *,
+        signal: AbortSignal,
+        ticket: Ticket | None = None,
     ) -> list[HunkOutcome]:
         """Have every hunk decided, carry out those that are accepted, and tell what became of each."""
         proposal = self._new_id()
         files = await anyio.to_thread.run_sync(lambda: [self._plan(proposal, edit, approved) for edit in edits])
+        if ticket is not None:
+            await ticket.wait()
         self._log.append(ReviewOpened(proposal=proposal, files=tuple(file.describe() for file in files)))
         for file in files:
             async with self._one_at_a_time:

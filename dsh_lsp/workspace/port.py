@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 from dsh_lsp.abort import AbortSignal
 from dsh_lsp.decisions import Effect, GrantKey
 from dsh_lsp.workspace.edits import FileChange, HunkOutcome, Snapshot
+from dsh_lsp.workspace.order import Order, Ticket
 from dsh_lsp.workspace.paths import NOTHING
 
 
@@ -104,6 +105,10 @@ class Workspace(Protocol):
     def folders(self) -> tuple[Path, ...]:
         """The other folders of the user's window, as they are now."""
 
+    @property
+    def order(self) -> Order:
+        """Calls that overlap take a ticket here before their first await, and propose in that order."""
+
     def effects(self, path: str, kind: Literal["read", "edit"]) -> list[Effect]:
         """What touching a path means, for whoever judges the call; pure.
 
@@ -145,9 +150,16 @@ class Workspace(Protocol):
         """The documents of the workspace that the editor holds, with their text as it is there."""
 
     async def propose(
-        self, edits: Sequence[FileChange], approved: frozenset[GrantKey] = NOTHING, *, signal: AbortSignal
+        self,
+        edits: Sequence[FileChange],
+        approved: frozenset[GrantKey] = NOTHING,
+        *,
+        signal: AbortSignal,
+        ticket: Ticket | None = None,
     ) -> list[HunkOutcome]:
         """Show edits for review and wait until every hunk is decided, or the signal fires.
+
+        The review opens after those of the calls ahead; without a ticket, at once.
 
         Raises:
             ToolError: an edit changes nothing or cannot be shown.

@@ -449,9 +449,9 @@ class RefactorPreview:
         self.panel = window.page.locator(".bulk-edit-panel")
 
     def wait(self) -> None:
-        """Wait until it is open with its rows."""
+        """Wait until it is open with its rows: those of its edits come after those of their files."""
         self._button("Apply").wait_for(timeout=WAIT_S * 1000)
-        self.panel.locator(".monaco-list-row").first.wait_for(timeout=WAIT_S * 1000)
+        self.panel.locator(".monaco-list-row .edit-checkbox").nth(1).wait_for(timeout=WAIT_S * 1000)
 
     @property
     def is_open(self) -> bool:

@@ -30,6 +30,7 @@ class FakeLanguageServers:
         self.text: str | None = None
         self.edits: list[FileEdit] | None = None
         self.silent = False  # never answers
+        self.rename_takes_s = 0.0
 
     async def diagnose(
         self, path: str, approved: frozenset[GrantKey] = NOTHING, *, after_edit: bool = False
@@ -62,4 +63,5 @@ class FakeLanguageServers:
         self, spot: Spot, new_name: str, approved: frozenset[GrantKey] = NOTHING
     ) -> list[FileEdit] | None:
         self.asked.append(("rename", spot, new_name))
+        await anyio.sleep(self.rename_takes_s)
         return self.edits

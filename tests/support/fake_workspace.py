@@ -20,6 +20,7 @@ from dsh_lsp.workspace.edits import (
     outcome_of,
     plan_hunks,
 )
+from dsh_lsp.workspace.order import Order, Ticket
 from dsh_lsp.workspace.paths import NOTHING
 from dsh_lsp.workspace.port import Entry, Found, Listing, Match, OpenDocument, Page, Query
 from dsh_lsp.workspace.rope import Rope
@@ -32,6 +33,7 @@ class FakeWorkspace:
         self.files = dict(files or {})
         self.accepts = accepts
         self.open: dict[str, str] = {}
+        self.order = Order()
         self.touched: list[str] = []  # what was read, listed or proposed, in order
 
     @property
@@ -78,8 +80,15 @@ class FakeWorkspace:
         return [OpenDocument(path=path, uri=f"file:///w/{path}", text=text) for path, text in self.open.items()]
 
     async def propose(
-        self, edits: Sequence[FileChange], approved: frozenset[GrantKey] = NOTHING, *, signal: AbortSignal
+        self,
+        edits: Sequence[FileChange],
+        approved: frozenset[GrantKey] = NOTHING,
+        *,
+        signal: AbortSignal,
+        ticket: Ticket | None = None,
     ) -> list[HunkOutcome]:
+        if ticket is not None:
+            await ticket.wait()
         outcomes = []
         for edit in edits:
             for path in (edit.path, edit.new_path) if isinstance(edit, FileRename) else (edit.path,):

@@ -21,6 +21,7 @@ from dsh_lsp.wire import JsonObject
 from dsh_lsp.workspace.edits import FileEdit, Snapshot
 from dsh_lsp.workspace.knowledge import edit_meta
 from dsh_lsp.workspace.match import find_match
+from dsh_lsp.workspace.order import Ticket
 from dsh_lsp.workspace.port import Workspace
 from dsh_lsp.workspace.report import describe_outcomes, is_failure
 from dsh_lsp.workspace.rope import Rope
@@ -85,6 +86,10 @@ The user reviews the edit before it lands; the result tells what they decided.
 
     async def execute(self, args: EditFileArgs, execution: Execution) -> ToolOutput:
         """Find the places, propose, and tell what became of them."""
+        with self._workspace.order.ticket(execution.signal) as ticket:
+            return await self._edit(args, execution, ticket)
+
+    async def _edit(self, args: EditFileArgs, execution: Execution, ticket: Ticket) -> ToolOutput:
         bases: dict[str, Snapshot] = {}
         names: dict[str, str] = {}  # what the model calls a file, and its name
         texts: dict[str, Rope] = {}
@@ -108,7 +113,9 @@ The user reviews the edit before it lands; the result tells what they decided.
             notes += [f"\n(old_text{f' {number}' if args.more else ''} was found with {note}.)"] if note else []
         edits = [FileEdit(path=name, base=bases[name], new=text) for name, text in texts.items()]
         changed = [edit for edit in edits if edit.base is not None and edit.base.rope != edit.new]
-        outcomes = await self._workspace.propose(changed or edits, execution.approved, signal=execution.signal)
+        outcomes = await self._workspace.propose(
+            changed or edits, execution.approved, signal=execution.signal, ticket=ticket
+        )
         return ToolOutput(
             text=describe_outcomes(outcomes) + "".join(notes),
             meta=edit_meta(edits, outcomes),

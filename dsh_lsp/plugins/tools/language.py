@@ -13,6 +13,7 @@ from dsh_lsp.tools.tool import Card, Execution, Mode, Tool, ToolArgs, ToolOutput
 from dsh_lsp.wire import JsonObject
 from dsh_lsp.workspace.knowledge import edit_meta
 from dsh_lsp.workspace.language import LanguageServers, Place, Spot, Symbol, bounded, describe_problems
+from dsh_lsp.workspace.order import Ticket
 from dsh_lsp.workspace.port import Workspace
 from dsh_lsp.workspace.report import describe_outcomes, is_failure
 
@@ -64,7 +65,8 @@ exact than text search. A rename is reviewed by the user like any edit.
                     text = f"{text[:MAX_HOVER_CHARS]}\n[{len(text) - MAX_HOVER_CHARS} more characters]"
                 return ToolOutput(text=NOT_OFFERED if text is None else text or f"Nothing is known of {args.symbol}.")
             case "rename":
-                return await self._rename(args, execution)
+                with self._workspace.order.ticket(execution.signal) as ticket:
+                    return await self._rename(args, execution, ticket)
             case relation:
                 with execution.signal.guard():
                     places = await self._languages.find(relation, _spot(args), execution.approved)
@@ -90,14 +92,14 @@ exact than text search. A rename is reviewed by the user like any edit.
         lines = [_symbol_line(symbol, outline=args.path is not None) for symbol in found]
         return ToolOutput(text=bounded(lines) or "There are no such symbols.")
 
-    async def _rename(self, args: LanguageArgs, execution: Execution) -> ToolOutput:
+    async def _rename(self, args: LanguageArgs, execution: Execution, ticket: Ticket) -> ToolOutput:
         with execution.signal.guard():
             edits = await self._languages.rename(_spot(args), _needed(args, "new_name"), execution.approved)
         if edits is None:
             return ToolOutput(text=NOT_OFFERED, is_error=True)
         if not edits:
             raise ToolError(f"the language server would change nothing to rename {args.symbol}", code="NO_CHANGE")
-        outcomes = await self._workspace.propose(edits, execution.approved, signal=execution.signal)
+        outcomes = await self._workspace.propose(edits, execution.approved, signal=execution.signal, ticket=ticket)
         return ToolOutput(
             text=describe_outcomes(outcomes), meta=edit_meta(edits, outcomes), is_error=is_failure(outcomes)
         )

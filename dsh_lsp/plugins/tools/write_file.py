@@ -18,6 +18,7 @@ from dsh_lsp.wire import JsonObject
 from dsh_lsp.workspace.edits import FileEdit, Snapshot
 from dsh_lsp.workspace.knowledge import edit_meta
 from dsh_lsp.workspace.match import ended_like
+from dsh_lsp.workspace.order import Ticket
 from dsh_lsp.workspace.port import Workspace
 from dsh_lsp.workspace.report import describe_outcomes, is_failure
 from dsh_lsp.workspace.rope import Rope
@@ -47,6 +48,10 @@ text before it is written; the result tells what they decided.
 
     async def execute(self, args: WriteFileArgs, execution: Execution) -> ToolOutput:
         """Propose, and tell what became of it."""
+        with self._workspace.order.ticket(execution.signal) as ticket:
+            return await self._write(args, execution, ticket)
+
+    async def _write(self, args: WriteFileArgs, execution: Execution, ticket: Ticket) -> ToolOutput:
         base: Snapshot | None = None
         content = args.content
         try:
@@ -57,7 +62,7 @@ text before it is written; the result tells what they decided.
         if base is not None:
             content = ended_like(base.rope, content)
         edit = FileEdit(path=base.path if base else args.path, base=base, new=Rope.of(content))
-        outcomes = await self._workspace.propose([edit], execution.approved, signal=execution.signal)
+        outcomes = await self._workspace.propose([edit], execution.approved, signal=execution.signal, ticket=ticket)
         meta = edit_meta([edit], outcomes)
         for file in meta["files"]:
             file.pop("before", None)  # whatever stood there: the model knows the whole text now
