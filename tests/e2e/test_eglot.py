@@ -329,7 +329,7 @@ def test_an_edit_that_emacs_asks_about_and_the_user_declines_waits_again(tmp_pat
         wait_for(lambda: "Proceed?" in (emacs.prompt or ""), "Emacs asks")
         emacs.keys("n")
         [hunk] = desk.wait_for_review()
-        assert "did not apply an accepted edit" in emacs.messages()
+        wait_for(lambda: "did not apply an accepted edit" in emacs.messages(), "the user is told")
         assert emacs.text() == CALC
         assert len(desk.model.requests) == 1
         desk.run("dsh.review.accept", hunks=[hunk["id"]])

@@ -45,6 +45,7 @@ def test_a_key_gives_permission_once_and_is_gone_afterwards(desk: ClientDesk, ou
     desk.model.script(look(outside), DONE)
     desk.dsh("ask Read it.")
     wait_for_permission(desk)
+    wait_for(lambda: desk.announced("DshWaiting"), "it is announced")
     assert desk.announced("DshWaiting")[0]["waitingFor"] == "approval"
     desk.wait_for_screen("your permission")
     desk.wait_for_screen("ghy allow · ghs for this session · ghn refuse")
@@ -307,6 +308,7 @@ def test_a_question_is_answered_with_one_of_its_options(desk: ClientDesk) -> Non
     desk.model.script(answer("", calls=[("ask", ask)]), DONE)
     desk.dsh("ask Ask me.")
     desk.wait_for_chat("? Which of the two?\n  ○ the first\n  ○ the second\n  gho answer")
+    wait_for(lambda: desk.announced("DshWaiting"), "it is announced")
     assert desk.announced("DshWaiting")[-1]["waitingFor"] == "question"
     assert not neovim.mode()["blocking"]
     neovim.keys("gho")

@@ -55,7 +55,7 @@ def test_hunks_show_in_the_buffer_and_are_decided_one_by_one(desk: ClientDesk) -
     assert "leave double alone" in result
     assert desk.wait_for_turns(1) == "completed"
     assert neovim.text() == MENDED
-    assert desk.marks("calc.py") == []
+    wait_for(lambda: desk.marks("calc.py") == [], "nothing is drawn any more")
     neovim.keys("u")
     wait_for(lambda: neovim.text() == CALC, "the edit is one step of undo")
 

@@ -34,6 +34,7 @@ def test_an_answer_is_shown_as_markdown_with_its_thoughts_folded_and_its_tools_a
     desk.wait_for_text("It is")
     desk.wait_until_idle()
     chat = desk.chat
+    chat.locator(".markdown td", has_text="2").wait_for()
     assert chat.locator(".user").inner_text().endswith("What is wrong?")
     assert chat.locator(".markdown strong").inner_text() == "wrong"
     assert chat.locator(".markdown ol li").all_inner_texts() == ["first", "second"]
@@ -47,7 +48,7 @@ def test_an_answer_is_shown_as_markdown_with_its_thoughts_folded_and_its_tools_a
     card = chat.locator(".tool")
     assert card.locator(".tool-title").inner_text() == "Read calc.py"
     assert card.locator(".tool-state").get_attribute("title") == "done"
-    assert chat.locator(".meter").get_attribute("aria-label").startswith("Context: 15 ")
+    chat.locator('.meter[aria-label^="Context: 15 "]').wait_for()
 
 
 def test_text_that_streams_is_shown_before_its_end_and_once_in_the_end(desk: Desk) -> None:
@@ -59,7 +60,7 @@ def test_text_that_streams_is_shown_before_its_end_and_once_in_the_end(desk: Des
     gate.release()
     desk.wait_for_text("the rest of them.")
     desk.wait_until_idle()
-    assert desk.log_text().count("First words") == 1
+    wait_for(lambda: desk.log_text().count("First words") == 1, "it is shown once")
 
 
 EVIL = (
@@ -102,7 +103,8 @@ def test_the_view_keeps_its_place_while_more_comes(desk: Desk) -> None:
     desk.wait_for_text("More 59.")
     assert log.evaluate("one => one.scrollTop") == 100
     desk.chat.get_by_role("button", name="Latest").click()
-    assert log.evaluate("one => one.scrollHeight - one.scrollTop - one.clientHeight") < 5
+    below = "one => one.scrollHeight - one.scrollTop - one.clientHeight"
+    wait_for(lambda: log.evaluate(below) < 5, "the end is shown")
 
 
 # One input
@@ -121,7 +123,7 @@ def test_while_a_turn_runs_enter_steers_alt_enter_queues_and_escape_stops(desk: 
     desk.window.type("And then the tests.", pause_ms=5)
     desk.window.press("Alt+Enter")
     queue.filter(has_text="And then the tests.").filter(has_text="next turn").wait_for()
-    assert desk.input.input_value() == ""
+    wait_for(lambda: desk.input.input_value() == "", "the input is empty")
 
     waiting = queue.filter(has_text="And then the tests.")
     waiting.get_by_role("button", name="Edit: And then the tests.").click()
@@ -148,12 +150,12 @@ def test_an_edit_of_a_waiting_message_keeps_its_lines_and_stays_open_while_other
     desk.window.press("Alt+Enter")
     desk.chat.locator(".queue li").get_by_role("button", name="Edit: One two").click()
     edited = desk.chat.get_by_label("Waiting message", exact=True)
-    assert edited.input_value() == "One\ntwo"
+    wait_for(lambda: edited.input_value() == "One\ntwo", "it has its lines")
     desk.window.type(" three", pause_ms=5)
     desk.window.command("dsh.inject", {"text": "Another."})
     desk.chat.locator(".queue li").filter(has_text="Another.").wait_for()
     desk.window.type(" four", pause_ms=5)
-    assert edited.input_value() == "One\ntwo three four"
+    wait_for(lambda: edited.input_value() == "One\ntwo three four", "every key is in it")
     desk.window.press("Enter")
     words = desk.chat.locator(".queue li", has_text="One").locator(".words")
     wait_for(lambda: words.text_content() == "One\ntwo three four", "the message reads so")
@@ -183,7 +185,7 @@ def test_a_steered_message_is_in_the_next_request_of_the_turn(desk: Desk) -> Non
     gate.release()
     assert any("Leave double alone." in str(m["content"]) for m in desk.sent_messages(2) if m["role"] == "user")
     desk.wait_until_idle()
-    assert desk.chat.locator(".queue li").count() == 0
+    wait_for(lambda: desk.chat.locator(".queue li").count() == 0, "nothing waits")
     assert desk.chat.locator(".turn").count() == 1
 
 
@@ -200,7 +202,7 @@ def test_what_waits_after_a_stop_is_paused_and_resumed_by_a_click(desk: Desk) ->
     desk.chat.locator(".queue").get_by_text("Paused").wait_for()
     desk.chat.locator(".queue").get_by_role("button", name="Resume").click()
     desk.wait_for_text("Done.")
-    assert desk.chat.locator(".queue li").count() == 0
+    wait_for(lambda: desk.chat.locator(".queue li").count() == 0, "nothing waits")
 
 
 def test_words_stay_in_the_input_until_they_are_accepted(desk: Desk) -> None:
@@ -210,7 +212,7 @@ def test_words_stay_in_the_input_until_they_are_accepted(desk: Desk) -> None:
     wait_for(lambda: desk.page.locator(".explorer-folders-view").count() > 0, "the explorer is shown")
     desk.window.press("Control+Alt+d")
     desk.input.wait_for()
-    assert desk.input.input_value() == "half a tho"
+    wait_for(lambda: desk.input.input_value() == "half a tho", "the words are there again")
 
 
 # Context
@@ -280,7 +282,7 @@ def test_an_approval_is_decided_where_it_stands_and_a_refusal_takes_words_along(
     assert str(outside) in group.inner_text()
     wait_for(lambda: desk.status_label() == "DSH needs your permission", "the status item says so")
     badge = desk.page.locator('.activitybar .action-item:has([aria-label^="DSH"]) .badge-content', has_text="1")
-    assert badge.is_visible()
+    badge.wait_for()
     group.get_by_label("Words for the agent, if you reject").fill("Stay inside.")
     group.get_by_role("button", name="Reject").click()
     assert "Stay inside." in desk.tool_result(2)
@@ -289,7 +291,7 @@ def test_an_approval_is_decided_where_it_stands_and_a_refusal_takes_words_along(
     group.get_by_role("button", name="Allow", exact=True).click()
     assert "far away" in desk.tool_result(3)
     desk.wait_until_idle()
-    assert "Rejected: Stay inside." in desk.log_text()
+    desk.wait_for_text("Rejected: Stay inside.")
     wait_for(lambda: not badge.is_visible(), "the badge is gone")
 
 
@@ -322,7 +324,7 @@ def test_what_went_wrong_is_said_and_tried_again_by_a_click(desk: Desk) -> None:
     desk.model.script(refusal(401, {"error": {"message": "no such key"}}), DONE)
     desk.ask("Begin.")
     desk.wait_for_text("Failed")
-    assert "no such key" in desk.log_text()
+    desk.wait_for_text("no such key")
     desk.chat.get_by_role("button", name="Retry").click()
     desk.wait_for_text("Done.")
     desk.wait_until_idle()

@@ -59,7 +59,7 @@ def test_each_edit_is_decided_by_the_words_above_it_and_the_model_reads_which(de
     desk.wait_until_idle()
     assert desk.window.text("calc.py") == desk.window.on_disk("calc.py") == MENDED_ADD
     wait_for(lambda: desk.proposal_text("calc.py") is None, "the review is closed")
-    assert desk.chat.locator(".review .outcome").inner_text() == "in part"
+    desk.chat.locator(".review .outcome").get_by_text("in part", exact=True).wait_for()
 
 
 def test_a_correction_in_the_proposal_lands_in_its_place_and_the_model_reads_it(desk: Desk) -> None:
@@ -157,7 +157,7 @@ def test_in_the_view_of_several_files_a_file_is_decided_by_key_and_leaves_it(des
     results = [m["content"] for m in desk.sent_messages(2) if m["role"] == "tool"]
     assert ["rejected" in result for result in results] == [False, True, True]
     desk.wait_until_idle()
-    assert desk.page.get_by_role("tab", name="DSH review").count() == 0
+    wait_for(lambda: desk.page.get_by_role("tab", name="DSH review").count() == 0, "the review is closed")
 
 
 def test_a_proposal_and_its_corrections_wait_while_another_session_is_shown(desk: Desk) -> None:

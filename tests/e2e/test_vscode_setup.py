@@ -25,7 +25,7 @@ def test_without_a_server_the_view_offers_to_install_one_and_does_it_with_consen
     with Desk.set_up(client_workbench, tmp_path, FILES, settings={"dsh.client.server": []}) as desk:
         banner = desk.chat.locator("#banner")
         banner.get_by_text("No server was found.").wait_for()
-        assert desk.status_label() == "DSH has no server"
+        wait_for(lambda: desk.status_label() == "DSH has no server", "the status item says so")
         banner.get_by_role("button", name="Install").click()
         dialog = desk.page.locator(".monaco-dialog-box")
         dialog.get_by_text("Install the DSH server?").wait_for()
@@ -51,8 +51,8 @@ def test_the_walkthrough_leads_from_the_server_to_the_first_question(desk: Desk)
     desk.window.command("workbench.action.openWalkthrough", "dsh-lsp.dsh-lsp#start")
     steps = desk.page.locator(".getting-started-step")
     steps.first.wait_for()
-    titles = [text.split("\n")[0] for text in steps.all_inner_texts()]
-    assert titles == ["The server", "A key", "Or an endpoint of your own", "Or the demo", "Ask"]
+    titles = ["The server", "A key", "Or an endpoint of your own", "Or the demo", "Ask"]
+    wait_for(lambda: [text.split("\n")[0] for text in steps.all_inner_texts()] == titles, "the steps are shown")
     assert "`" not in "".join(steps.all_inner_texts())
     steps.filter(has_text="Or the demo").click()
     before = desk.server()

@@ -72,7 +72,7 @@ def test_what_is_left_unticked_stays_pending_and_is_decided_by_code_action(desk:
     assert left["newText"] == "    return a + a\n"
     assert desk.window.text("calc.py") == MENDED_ADD
     assert len(desk.model.requests) == 1
-    assert not desk.preview.is_open
+    wait_for(lambda: not desk.preview.is_open, "the preview is closed")
 
     desk.window.place_cursor(left["range"]["start"]["line"], 4)
     desk.window.code_action(REJECT)
@@ -88,7 +88,7 @@ def test_a_discarded_preview_decides_nothing_and_is_not_raised_again(desk: Stock
     desk.preview.discard()
     wait_for(lambda: any("still wait" in text for text in desk.window.notifications()), "the user is told")
     pending = desk.wait_for_pending(2)
-    assert not desk.preview.is_open
+    wait_for(lambda: not desk.preview.is_open, "the preview is closed")
     assert desk.window.document("calc.py") == {"text": CALC, "dirty": False, "version": 1}
     assert desk.window.on_disk("calc.py") == CALC
     assert len(desk.model.requests) == 1
@@ -241,7 +241,7 @@ def test_an_open_file_is_renamed_with_its_editor_and_a_rewind_gives_its_name_bac
     desk.run("dsh.rewind", turn=1)
     wait_for(lambda: desk.window.document("calc.py") is not None, "its editor has its name again")
     assert desk.window.on_disk("calc.py") == CALC
-    assert not (desk.window.folder / "lib/sums.py").exists()
+    wait_for(lambda: not (desk.window.folder / "lib/sums.py").exists(), "the other name is gone")
 
 
 def test_a_deleted_file_comes_back_and_a_file_with_unsaved_text_is_not_deleted(desk: StockDesk) -> None:
