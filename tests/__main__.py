@@ -54,6 +54,7 @@ CHECKS = (
     Check("emacs", (*PYTEST, "-n", "2", "--timeout", "180", *EMACS), long=True, needs="emacs"),
     Check("vscode sources", ("-m", "tests.e2e.vscode_install", "--check-client"), long=True, needs="npm"),
     Check("vscode", (*PYTEST, *VSCODE), long=True, needs="npm"),
+    Check("editors in turn", (*PYTEST, "tests/e2e/test_editors_in_turn.py"), long=True, needs="npm"),
     Check("vscode stock", (*PYTEST, "tests/e2e/test_vscode_stock.py"), long=True, needs="npm"),
     Check(
         "long properties",

@@ -294,10 +294,6 @@ class Desk(EditorDesk):
         key: str | None = "sk-test",
     ) -> Iterator[Self]:
         """Open the first of the files in a new editor; at the end, nothing may have gone wrong in it."""
-        home = folder / "home"
-        home.mkdir()
-        init = home / "init.lua"
-        init.write_text(cls.CONFIGURATION)
         # A short root: an edit that a key has overtaken makes Neovim print the URI, and ask to press ENTER if it is
         # longer than the line.
         with tempfile.TemporaryDirectory(prefix="d", dir="/tmp") as short, FakeModelServer() as model:
@@ -305,20 +301,39 @@ class Desk(EditorDesk):
             for name, text in files.items():
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 (root / name).write_text(text)
-            env = environment(home, key) | {"TEST_ROOT": str(root), "TEST_MODEL_URL": model.url}
-            columns, rows = cls.SIZE
-            neovim = Neovim(["--clean", "-u", str(init)], env=env, folder=root, columns=columns, rows=rows)
-            try:
-                neovim.attach_screen()
-                neovim.lua(PROBES)
-                neovim.command(f"edit {next(iter(files))}")
-                desk = cls(neovim, model, root)
-                desk.begin()
+            with cls.at(root, model, folder / "home", next(iter(files)), key=key) as desk:
                 yield desk
-                desk.check_that_nothing_went_wrong()
-            finally:
-                neovim.stop()
-                print_logs(home)
+
+    @classmethod
+    @contextmanager
+    def at(
+        cls,
+        root: Path,
+        model: FakeModelServer,
+        home: Path,
+        name: str,
+        *,
+        key: str | None = "sk-test",
+        more: Mapping[str, str] | None = None,
+    ) -> Iterator[Self]:
+        """Open a file of a folder that is there already; `more` is what else the environment holds."""
+        home.mkdir()
+        init = home / "init.lua"
+        init.write_text(cls.CONFIGURATION)
+        env = environment(home, key) | {"TEST_ROOT": str(root), "TEST_MODEL_URL": model.url} | dict(more or {})
+        columns, rows = cls.SIZE
+        neovim = Neovim(["--clean", "-u", str(init)], env=env, folder=root, columns=columns, rows=rows)
+        try:
+            neovim.attach_screen()
+            neovim.lua(PROBES)
+            neovim.command(f"edit {name}")
+            desk = cls(neovim, model, root)
+            desk.begin()
+            yield desk
+            desk.check_that_nothing_went_wrong()
+        finally:
+            neovim.stop()
+            print_logs(home)
 
     def begin(self) -> None:
         """Wait for the server, which Neovim starts with the file."""

@@ -16,7 +16,10 @@ vim.opt.swapfile = false
 vim.opt.packpath:append(vim.env.HOME)
 vim.opt.rtp:prepend('{CLIENT_FOLDER}')
 vim.g.dsh = {{
-  settings = {{ model = {{ baseUrl = vim.env.TEST_MODEL_URL }} }},
+  settings = {{
+    model = {{ baseUrl = vim.env.TEST_MODEL_URL }},
+    sessions = vim.env.TEST_SESSIONS and {{ directory = vim.env.TEST_SESSIONS }} or nil,
+  }},
 }}
 announced = {{}}
 vim.api.nvim_create_autocmd('User', {{ pattern = 'Dsh*', callback = function(event)

@@ -273,6 +273,10 @@ class Window:
     def _folders(self) -> bool:
         return bool(self.vscode("return vscode.workspace.workspaceFolders?.length"))
 
+    def leave(self) -> None:
+        """Close the window, and keep its browser: `load` opens it again."""
+        self.page.goto("about:blank")
+
     def forget_host(self) -> None:
         """Before a reload by the editor's own means: the next host tells where it is."""
         self._port_file.unlink(missing_ok=True)

@@ -358,5 +358,10 @@ def _plain(value: Any) -> Any:
 def session_rows(root: Path) -> list[dict[str, Any]]:
     """The session log as it is on disk: its header, then its events."""
     (path,) = (root.parent / f"{root.name}-state").glob("*.jsonl")
+    return rows_of(path)
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """The rows of a session's log: its header, then its events."""
     loaded = load_session(path)
     return [{"type": "session", **encode(loaded.header)}, *(encode_event(event) for event in loaded.events)]
