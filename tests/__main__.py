@@ -19,11 +19,24 @@ IN_CI = os.environ.get("CI") == "true"  # where an editor that is not there is a
 PYTEST = ("-m", "pytest", "-q")
 NEOVIM_CLIENT = tuple(
     f"tests/e2e/test_neovim_{name}.py"
-    for name in ("chat", "decisions", "edits", "install", "language", "life", "line_ends", "review", "terminal")
+    for name in (
+        "chat",
+        "decisions",
+        "edits",
+        "folders",
+        "install",
+        "language",
+        "life",
+        "line_ends",
+        "review",
+        "terminal",
+    )
 )
 EMACS = ("tests/e2e/test_eglot.py", "tests/e2e/test_lsp_mode.py")
 FLOOD, SOAK = "tests/protocol/test_host_flood.py", "tests/protocol/test_soak.py"
-VSCODE = tuple(f"tests/e2e/test_vscode_{name}.py" for name in ("chat", "review", "palette", "life", "setup"))
+VSCODE = tuple(
+    f"tests/e2e/test_vscode_{name}.py" for name in ("chat", "review", "palette", "life", "setup", "folders")
+)
 
 
 @dataclass(frozen=True)
