@@ -103,7 +103,8 @@ class Desk(ABC, Generic[A, O]):
         self._editor.tell(self._announce(waiting.asked))
         if not self._editor.profile.is_modal:
             await self._documents.wait_until_nobody_types()
-            await self._prompt(waiting)
+            if not self._editor.refuses_prompts:
+                await self._prompt(waiting)
 
     @abstractmethod
     async def _show_in_client(self, asked: A) -> bool:

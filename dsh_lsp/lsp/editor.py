@@ -29,6 +29,7 @@ WARNING, INFO = 2, 3  # LSP's MessageType
 
 APPLY_TIMEOUT_S = 10.0
 REQUEST_TIMEOUT_S = 5.0
+PULLS = 3  # an editor that starts may be busy for longer than a request waits
 
 # Observed (Emacs 28: the jsonrpc of eglot, lsp-mode 8.0): what they read together with an answer for which they wait
 # is looked at only when more comes, or never. So an edit does not follow the answer to its code action at once, but
@@ -62,6 +63,7 @@ class ClientProfile:
     work_done_progress: bool = False
     watches_files: bool = False
     code_lens_refresh: bool = False
+    code_action_literals: bool = False
     applies_edits: bool = True
     shows_documents: bool = False
     virtual_documents: bool = False
@@ -97,6 +99,9 @@ class ClientProfile:
             shows_documents=_dig(capabilities, "window", "showDocument").get("support") is True,
             virtual_documents="textDocumentContent" in _dig(capabilities, "workspace"),
             code_lens_refresh=_dig(capabilities, "workspace", "codeLens").get("refreshSupport") is True,
+            code_action_literals=isinstance(
+                _dig(capabilities, "textDocument", "codeAction").get("codeActionLiteralSupport"), dict
+            ),
             configures=_dig(capabilities, "workspace").get("configuration") is True,
             tells_of_configuration=_dig(capabilities, "workspace", "didChangeConfiguration").get(
                 "dynamicRegistration"
@@ -175,6 +180,7 @@ class Editor:
 
     def __init__(self, wire: Wire, profile: ClientProfile) -> None:
         self.profile = profile
+        self.refuses_prompts = False  # as it has shown: it is raised no prompt that nobody asked for
         self._wire = wire
 
     async def ask(self, method: str, params: JsonObject, *, timeout_s: float) -> Any:
@@ -255,6 +261,7 @@ class Editor:
         except EditorError as error:
             log.info("showMessageRequest: %s", error)
             if error.code == "EDITOR_REFUSED":
+                self.refuses_prompts = True
                 self.warn("DSH: this editor cannot ask a question; decide by code action, or by command")
             return None
         title = reply.get("title") if isinstance(reply, dict) else None
@@ -292,7 +299,13 @@ class Editor:
             EditorError: the client has not answered, or not what was asked for.
         """
         params = {"items": [{"section": section}]}
-        reply = await self._wire.request("workspace/configuration", params, timeout_s=REQUEST_TIMEOUT_S)
+        for left in reversed(range(PULLS)):
+            try:
+                reply = await self._wire.request("workspace/configuration", params, timeout_s=REQUEST_TIMEOUT_S)
+                break
+            except EditorError as error:
+                if error.code != "EDITOR_TIMEOUT" or not left:
+                    raise
         if not isinstance(reply, list) or len(reply) != 1:
             raise EditorError("no list of one section", code="EDITOR_REFUSED")
         return reply[0]

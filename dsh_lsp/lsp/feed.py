@@ -337,8 +337,8 @@ def _words_of(reason: Ended | EndedByAbort | EndedByError) -> str:
             return "stopped: the answer reached its token limit"
         case Ended(kind=kind):
             return kind
-        case EndedByAbort():
-            return "cancelled"
+        case EndedByAbort(reason=cause):
+            return f"stopped: {cause.reason}" if cause.kind == "hook" and cause.reason else "cancelled"
         case EndedByError(error=failure):
             return f"failed: {failure.message}"
 

@@ -80,9 +80,14 @@ class TurnProgress:
 
 async def count_down(progress: TurnProgress, planned: RetryPlanned, goes_on: Callable[[], bool]) -> None:
     """Say every second how long it is until a failed model call is tried again."""
-    reason = planned.failure.message.split("; ")[0]
-    reason = reason if len(reason) <= MAX_REASON_CHARS else f"{reason[:MAX_REASON_CHARS]}…"
+    reason = first_reason(planned)
     ends = time.monotonic() + planned.delay_ms / 1000
     while goes_on() and (left := ends - time.monotonic()) > 0:
         progress.report(f"{reason}; tries again in {ceil(left)} s ({planned.retry} of {planned.max_retries})")
         await anyio.sleep(min(TICK_S, left))
+
+
+def first_reason(planned: RetryPlanned) -> str:
+    """Why a model call failed, short, and without what to do: it is tried again."""
+    reason = planned.failure.message.split("; ")[0]
+    return reason if len(reason) <= MAX_REASON_CHARS else f"{reason[:MAX_REASON_CHARS]}…"

@@ -21,6 +21,7 @@ from dsh_lsp.lsp.documents import Documents, Encoding, identity
 from dsh_lsp.lsp.editor import ClientProfile, Editor
 from dsh_lsp.lsp.feed import Wire
 from dsh_lsp.lsp.folders import WindowFolders
+from dsh_lsp.lsp.refusals import one_line
 from dsh_lsp.lsp.sessions import LiveSession, Sessions
 from dsh_lsp.lsp.virtual import VirtualDocuments
 from dsh_lsp.messages import UserMessage
@@ -29,6 +30,8 @@ from dsh_lsp.validation import Problem
 from dsh_lsp.wire import JsonObject
 
 log = logging.getLogger(__name__)
+
+UNREAD = "DSH: the editor does not tell its settings ({why}); those that are known stay"
 
 
 class Runtime:
@@ -46,6 +49,7 @@ class Runtime:
         self.editor = Editor(wire, profile)
         self._tasks = tasks
         self._pulling = anyio.Lock()
+        self._told_unread = False
         self._folders = WindowFolders(initialize)
         self.sessions = Sessions(
             settings=self._configuration.settings,
@@ -79,8 +83,16 @@ class Runtime:
                 section = await self.editor.configuration(SECTION)
             except EditorError as error:
                 log.info("workspace/configuration: %s", error)
+                self._tell_unread(error)
             else:
+                self._told_unread = False
                 self._configure(section)
+
+    def _tell_unread(self, error: EditorError) -> None:
+        """Say once that settings may be missing; nobody asks more often because of it."""
+        if error.code != "EDITOR_CLOSED" and not self._told_unread:
+            self._told_unread = True
+            self.editor.warn(UNREAD.format(why=one_line(str(error))))
 
     def _configure(self, section: Any) -> None:
         self._tell_of(self._configuration.update(section))

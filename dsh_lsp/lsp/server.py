@@ -6,7 +6,7 @@ Rules: nothing heavy is imported until the client has its answer to `initialize`
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -115,8 +115,11 @@ class Connection:
     def _progress_cancel(self, params: types.WorkDoneProgressCancelParams) -> None:
         self._live.cancel_progress(params.token)
 
-    def _code_action(self, params: types.CodeActionParams) -> list[types.CodeAction]:
-        return self._live.code_actions(params)
+    def _code_action(self, params: types.CodeActionParams) -> Sequence[types.CodeAction | types.Command]:
+        found = self._live.code_actions(params)
+        if self._live.editor.profile.code_action_literals:
+            return found
+        return [action.command for action in found if action.command is not None]  # all that LSP lets it be sent
 
     def _code_lens(self, params: types.CodeLensParams) -> list[types.CodeLens]:
         return self._live.code_lenses(params.text_document.uri)

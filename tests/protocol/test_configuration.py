@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from lsprotocol import types
-from pygls.exceptions import JsonRpcException
+from pygls.exceptions import JsonRpcException, JsonRpcMethodNotFound
 
 from tests.support.fake_editor import FakeEditor, fake_editor
 from tests.support.model_server import FakeModelServer, Gate, answer, chunk, event
@@ -159,3 +159,26 @@ async def test_in_auto_edit_an_agent_that_writes_the_editor_s_settings_is_asked_
         await editor.command("dsh.approve", {"approval": second["id"], "decision": "reject"})
         await editor.event("turn/end")
         assert not (project / "here").exists()
+
+
+async def test_a_client_that_announces_settings_and_does_not_give_them_is_told_so_once(project) -> None:
+    workspace = types.WorkspaceClientCapabilities(configuration=True)
+    capabilities = types.ClientCapabilities(workspace=workspace)
+    async with fake_editor(project, capabilities=capabilities) as editor:
+        asked: list[Any] = []
+        editor.client.protocol.fm.features.pop("workspace/configuration", None)
+
+        @editor.client.feature("workspace/configuration")
+        def refuse(params: types.ConfigurationParams) -> None:
+            asked.append(params)
+            raise JsonRpcMethodNotFound
+
+        for number in range(1, 4):
+            params = types.DidChangeConfigurationParams(settings=None)
+            editor.client.workspace_did_change_configuration(params)
+            await editor.until(lambda n=number: len(asked) >= n)
+        await editor.until(lambda: editor.messages)
+        assert (await editor.command("dsh.status"))["state"] == "idle"
+        [told] = editor.messages
+        assert told.startswith("DSH: the editor does not tell its settings (workspace/configuration: ")
+        assert told.endswith("; those that are known stay")

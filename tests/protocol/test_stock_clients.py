@@ -9,9 +9,9 @@ import pytest
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcMethodNotFound
 
-from tests.e2e.story import CALC, DONE, MEND, MENDED
+from tests.e2e.story import ACCEPT, CALC, DONE, MEND, MENDED
 from tests.support.fake_editor import fake_editor
-from tests.support.model_server import FakeModelServer, answer
+from tests.support.model_server import FakeModelServer, answer, refusal
 
 READ_OUTSIDE = answer("", calls=[("read_file", {"path": "../secret.txt"})])
 
@@ -271,3 +271,77 @@ async def test_a_client_that_cannot_ask_is_told_how_else_to_decide(project, mode
         await editor.event("turn/end")
         assert "the secret" in editor.tool_results[0]
         assert len([message for message in editor.messages if "cannot ask" in message]) == 1
+
+
+async def test_a_client_that_cannot_ask_is_asked_and_told_once_however_much_waits(project, model) -> None:
+    twice = [("read_file", {"path": "../secret.txt"}), ("read_file", {"path": "../secret.txt"})]
+    model.script(answer("", calls=twice), DONE)
+    asked: list[str] = []
+    name = "Visual Studio Code"  # no modal one: it is asked unbidden, once nobody types
+    async with fake_editor(project, model_url=model.url, capabilities=only(), client_name=name) as editor:
+
+        @editor.client.feature("window/showMessageRequest")
+        def refuse(params: types.ShowMessageRequestParams) -> None:
+            asked.append(params.message)
+            raise JsonRpcMethodNotFound
+
+        await editor.command("dsh.followup", {"text": "Read it."})
+        for number in (1, 2):
+            approval = (await editor.event("approval/asked", number))["data"]["id"]
+            await editor.until(lambda: [message for message in editor.messages if "cannot ask" in message])
+            await editor.until(lambda n=number: sum("may read_file run?" in one for one in editor.messages) == n)
+            await editor.command("dsh.approve", {"approval": approval, "decision": "allowOnce"})
+        await editor.event("turn/end")
+        assert len(asked) == 1
+        assert len([message for message in editor.messages if "cannot ask" in message]) == 1
+
+
+@pytest.mark.parametrize("shows", [True, False])
+async def test_a_turn_whose_model_fails_is_said_once_to_a_client_that_shows_no_progress(project, shows) -> None:
+    busy = refusal(429, {"error": {"message": "slow down"}})
+    capabilities = only(window=types.WindowClientCapabilities(work_done_progress=shows))
+    options: dict[str, Any] = {"retry": {"firstSeconds": 0.05}}
+    with FakeModelServer(busy, busy, busy, answer("Here I am.")) as model:
+        options["model"] = {"baseUrl": model.url}
+        async with fake_editor(project, options=options, capabilities=capabilities) as editor:
+            await editor.command("dsh.followup", {"text": "Hello?", "wait": True})
+            assert len(model.requests) == 4
+            await editor.until(lambda: "DSH: Here I am." in editor.messages)
+            told = [message for message in editor.messages if "slow down" in message]
+            assert [message.partition("slow down")[2] for message in told] == (
+                [] if shows else ["; it is tried again, up to 5 times, unless you cancel"]
+            )
+
+
+async def test_a_turn_that_reaches_a_limit_says_so_and_why(project) -> None:
+    look = answer("", calls=[("read_file", {"path": "calc.py"})])
+    with FakeModelServer(look, look) as model:
+        options = {"model": {"baseUrl": model.url}, "limits": {"steps": 1}}
+        async with fake_editor(project, options=options) as editor:
+            await editor.command("dsh.followup", {"text": "Look.", "wait": True})
+            why = "stopped: the turn reached its limit of 1 steps"
+            await editor.until(lambda: f"DSH: {why}" in editor.messages)
+            assert [value["message"] for _, value in editor.progress if value["kind"] == "end"] == [why]
+
+
+@pytest.mark.parametrize("literals", [True, False])
+async def test_a_client_that_takes_commands_alone_is_sent_no_literals_of_code_actions(
+    project, model, literals
+) -> None:
+    kinds = types.ClientCodeActionKindOptions(value_set=["quickfix"])
+    support = types.ClientCodeActionLiteralOptions(code_action_kind=kinds) if literals else None
+    action = types.CodeActionClientCapabilities(code_action_literal_support=support)
+    capabilities = only(
+        text_document=types.TextDocumentClientCapabilities(code_action=action),
+        workspace=types.WorkspaceClientCapabilities(apply_edit=True),
+    )
+    model.script(MEND, DONE)
+    async with fake_editor(project, model_url=model.url, capabilities=capabilities) as editor:
+        editor.open("calc.py")
+        await editor.command("dsh.followup", {"text": "Mend it."})
+        await editor.event("review/opened")
+        offered = await editor.code_actions("calc.py", 1)
+        assert {bool(action.arguments) for action in offered} == {not literals}, "a command has them at its top"
+        await editor.choose("calc.py", 1, ACCEPT)
+        await editor.event("turn/end")
+        assert editor.text("calc.py") == MENDED

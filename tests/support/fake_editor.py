@@ -137,6 +137,8 @@ class FakeEditor:
     async def choose(self, name: str, line: int, title: str, **how: Any) -> Any:
         """Run the code action whose title begins like this."""
         action = next(a for a in await self.code_actions(name, line, **how) if a.title.startswith(title))
+        if action.arguments:
+            return await self.command(action.command, action.arguments[0])
         command = ast.literal_eval(action.command)  # lsprotocol takes a code action for a command
         return await self.command(command["command"], command["arguments"][0])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -171,3 +172,20 @@ def test_the_file_operations_of_a_client_are_those_that_it_announces(spell: Any)
     edit = {"resourceOperations": [spell("rename"), spell("create")]}
     profile = ClientProfile.from_initialize({"capabilities": {"workspace": {"workspaceEdit": edit}}})
     assert profile.resource_operations == {"rename"}
+
+
+@pytest.mark.parametrize(("losses", "asked"), [(0, 1), (2, 3), (99, 3)])
+async def test_an_editor_that_is_busy_as_it_starts_is_asked_for_its_settings_again_but_not_for_ever(
+    losses, asked
+) -> None:
+    wire = Losing(losses)
+    wire.answer = [{"mode": "plan"}]
+    with nullcontext() if losses < asked else pytest.raises(EditorError):
+        assert await Editor(wire, ClientProfile()).configuration("dsh") == {"mode": "plan"}
+    assert wire.requests == ["workspace/configuration"] * asked
+
+
+@pytest.mark.parametrize("answer", [None, [], [1, 2], EditorError("no", code="EDITOR_REFUSED")])
+async def test_an_editor_that_answers_something_else_has_not_told_its_settings(answer) -> None:
+    with pytest.raises(EditorError):
+        await Editor(Scripted(answer), ClientProfile()).configuration("dsh")
