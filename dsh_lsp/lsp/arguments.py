@@ -152,9 +152,9 @@ class Approve(OfSession):
 
 
 class Answer(OfSession):
-    """Answer a question; without an answer the server raises the editor's own prompt."""
+    """Answer a question, else the oldest that waits; without an answer the server raises the editor's own prompt."""
 
-    question: str
+    question: str | None = None
     answer: str | None = Field(default=None, min_length=1)
 
 

@@ -45,10 +45,11 @@ async def approve(runtime: Runtime, args: Approve) -> JsonObject:
 async def answer(runtime: Runtime, args: Answer) -> JsonObject:
     """Answer a question, or raise the editor's own prompt for it."""
     desk = runtime.sessions.get(args.session).questions
+    question = args.question or desk.oldest()
     if args.answer is None:
-        desk.prompt(args.question)
+        desk.prompt(question)
     else:
-        desk.answer(args.question, args.answer)
+        desk.answer(question, args.answer)
     return {}
 
 

@@ -39,6 +39,16 @@ class QuestionDesk(Desk[QuestionAsked, str]):
         super().__init__(documents=documents, editor=editor, tasks=tasks)
         hook.listen(self._answer)
 
+    def oldest(self) -> str:
+        """The question that has waited longest: what a person means who has been told of one, and not of its id.
+
+        Raises:
+            SessionError: `NOT_PENDING`, none waits.
+        """
+        if not (pending := self.pending()):
+            raise SessionError("no question waits for an answer", code="NOT_PENDING")
+        return pending[0].id
+
     def answer(self, question: str, answer: str) -> None:
         """Answer a question.
 

@@ -53,3 +53,12 @@ def test_the_command_runs_what_needs_no_words_and_steers(desk: Desk) -> None:
     assert "And leave double alone." in desk.sent_messages(3)[-1]["content"]
     assert desk.wait_for_turns(2) == "done"
     assert desk.neovim.text() == MENDED
+
+
+def test_the_command_answers_a_question_in_words(desk: Desk) -> None:
+    desk.model.script(answer("", calls=[("ask", {"question": "Why?"})]), DONE)
+    desk.neovim.command("Dsh followup Go.")
+    wait_for(lambda: desk.run("dsh.status").get("waitingFor") == "question", "the agent asks")
+    desk.neovim.command("Dsh answer Because it is slow.")
+    assert "Because it is slow." in desk.tool_result(2)
+    assert desk.wait_for_turns(1) == "done"

@@ -86,3 +86,17 @@ async def test_any_client_answers_by_code_action_or_by_the_command_and_is_prompt
             "Because.",
             "that",
         ]
+
+
+async def test_a_user_who_is_told_of_a_question_and_not_of_its_id_answers_it_in_words(project, model) -> None:
+    model.script(WHY, answer("Good."))
+    async with fake_editor(project, model_url=model.url) as editor:
+        await editor.command("dsh.followup", {"text": "Go."})
+        await asked(editor)
+        await editor.until(lambda: any("Answer with the command dsh.answer" in one for one in editor.messages))
+        await editor.command("dsh.answer", {"answer": "Because."})
+        await editor.event("turn/end")
+        assert editor.tool_results == ["The user answered: Because."]
+        with pytest.raises(JsonRpcException, match="no question waits") as refused:
+            await editor.command("dsh.answer", {"answer": "Because."})
+        assert refused.value.data["code"] == "NOT_PENDING"
