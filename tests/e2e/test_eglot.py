@@ -409,3 +409,12 @@ def test_an_approval_is_refused_by_the_command_and_the_comment_is_read(desk: Ema
     desk.run("dsh.approve", approval=approval, decision="reject", comment="Private.")
     assert "Private." in desk.tool_result(2)
     assert "far away" not in str(desk.model.requests[1].body)
+
+
+def test_what_the_agent_asks_is_answered_in_words(desk: EmacsDesk) -> None:
+    desk.model.script(answer("", calls=[("ask", {"question": "Why?"})]), DONE)
+    desk.run("dsh.followup", text="Go.")
+    wait_for(lambda: desk.run("dsh.status").get("waitingFor") == "question", "the agent asks")
+    desk.emacs.run_command("dsh-answer", "Because it is slow.")
+    assert "The user answered: Because it is slow." in desk.tool_result(2)
+    wait_for(lambda: at_rest(desk), "the turn is over")

@@ -128,3 +128,12 @@ def test_cancelling_takes_a_waiting_review_away(desk: EmacsDesk) -> None:
     wait_for(lambda: desk.run("dsh.status")["state"] == "idle", "the turn is over")
     assert desk.pending() == []
     assert desk.emacs.text() == CALC
+
+
+def test_what_the_agent_asks_is_answered_in_words(desk: EmacsDesk) -> None:
+    desk.model.script(answer("", calls=[("ask", {"question": "Why?"})]), DONE)
+    desk.run("dsh.followup", text="Go.")
+    wait_for(lambda: desk.run("dsh.status").get("waitingFor") == "question", "the agent asks")
+    desk.emacs.run_command("dsh-answer", "Because it is slow.")
+    assert "The user answered: Because it is slow." in desk.tool_result(2)
+    wait_for(lambda: desk.run("dsh.status")["state"] == "idle", "the turn is over")
