@@ -14,6 +14,7 @@ import sys
 import time
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
+from tempfile import TemporaryFile
 from typing import Final
 
 from dsh_lsp.workspace.threads import Stop, never
@@ -61,22 +62,25 @@ def git(folder: Path, *arguments: str, given: str = "", stop: Stop = never) -> t
     settings = [word for setting in _HARMLESS for word in ("-c", setting)]
     command = [found, "--no-pager", *settings, "-C", str(folder), *arguments]
     try:
-        process = subprocess.Popen(  # noqa: S603 - fixed words
-            command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=plain_environment() | _NO_TRANSPORT
-        )
+        with TemporaryFile() as words:  # `communicate` gives no input any more once it has run into its time limit
+            words.write(os.fsencode(given))
+            words.seek(0)
+            process = subprocess.Popen(  # noqa: S603 - fixed words
+                command, stdin=words, stdout=PIPE, stderr=DEVNULL, env=plain_environment() | _NO_TRANSPORT
+            )
     except OSError:
         return None
     with process:
-        return _answer(process, os.fsencode(given), stop)
+        return _answer(process, stop)
 
 
-def _answer(process: subprocess.Popen[bytes], given: bytes, stop: Stop) -> tuple[int, bytes] | None:
+def _answer(process: subprocess.Popen[bytes], stop: Stop) -> tuple[int, bytes] | None:
     ends = time.monotonic() + TIMEOUT_S
     while not stop() and time.monotonic() < ends:
         try:
-            output, _ = process.communicate(given, timeout=LOOK_S)
+            output, _ = process.communicate(timeout=LOOK_S)
         except subprocess.TimeoutExpired:
-            continue  # what it has printed is kept, and what is left of the input goes on
+            continue  # what it has printed is kept
         return process.returncode, output
     process.kill()
     process.communicate()

@@ -24,7 +24,7 @@ from dsh_lsp.lsp.documents import Documents
 from dsh_lsp.workspace.text import Span
 
 ENDS = ("start", "end")
-STUCK_S = 5.0  # real seconds; no worker thread takes that long
+STUCK_S = 30.0  # real seconds; no worker thread takes that long, on a loaded machine neither
 
 
 class _SkippingSelector(selectors.DefaultSelector):  # type: ignore[misc, valid-type]

@@ -10,6 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from dsh_lsp.workspace.git import git as run_git
 from dsh_lsp.workspace.git import program
 from dsh_lsp.workspace.port import OpenDocument, Query
 from dsh_lsp.workspace.ripgrep import ripgrep
@@ -154,3 +155,14 @@ def test_no_program_is_taken_from_the_current_folder(tmp_path: Path, monkeypatch
     assert program("git") == REAL
     monkeypatch.setenv("PATH", ".")
     assert program("git") is None
+
+
+def test_a_git_that_takes_its_time_is_given_all_of_its_input_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = tmp_path / "git"
+    slow.write_text("#!/bin/sh\nsleep 0.3; cat; sleep 0.3\n")
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    given = "path\0" * 50_000  # more than a pipe holds
+    assert run_git(tmp_path, "check-ignore", given=given) == (0, given.encode())
