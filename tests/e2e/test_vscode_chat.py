@@ -357,6 +357,26 @@ def test_a_permission_is_given_and_refused_by_key_and_palette_and_never_unseen(d
     assert not desk.window.palette_offers("DSH: Reject")
 
 
+def test_a_permission_that_is_longer_than_the_screen_is_shown_part_by_part_before_a_key_gives_it(desk: Desk) -> None:
+    command = "\n".join(f"echo line {number}" for number in range(60))
+    desk.model.script(answer("", calls=[("shell", {"command": command})]), DONE)
+    desk.ask("Run it.")
+    group = desk.chat.get_by_role("group", name="May shell run?")
+    group.wait_for()
+    places: list[int] = []
+    log = desk.chat.locator("#log")
+    while len(desk.model.requests) == 1:
+        assert len(places) < 10, "it is given in the end"
+        desk.page.wait_for_timeout(600)
+        desk.window.press("Control+Alt+y")
+        desk.page.wait_for_timeout(600)
+        places.append(log.evaluate("one => one.scrollTop"))
+    assert len(places) >= 3
+    assert places[:-1] == sorted(places[:-1])
+    assert "line 59" in desk.tool_result(2)
+    desk.wait_until_idle()
+
+
 def in_view(element: Locator) -> bool:
     """Whether all of an element of the conversation can be seen."""
     code = """
