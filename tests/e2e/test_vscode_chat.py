@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator
+from playwright.sync_api import Error, Locator
 
 from tests.e2e.vscode import wait_for
 from tests.e2e.vscode_client import Desk
@@ -385,7 +386,9 @@ def in_view(element: Locator) -> bool:
       return shown.top >= screen.top - 1 && shown.bottom <= screen.bottom + 1;
     }
     """
-    return element.count() == 1 and bool(element.evaluate(code))
+    with suppress(Error):  # the page may be a new one in a moment
+        return element.count() == 1 and bool(element.evaluate(code))
+    return False
 
 
 def test_a_command_that_would_not_see_unsaved_text_is_allowed_with_saving_it_first(desk: Desk) -> None:
