@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator
+from playwright.sync_api import Error, Locator
 
 from tests.e2e.vscode import wait_for
 from tests.e2e.vscode_client import Desk
@@ -357,6 +358,26 @@ def test_a_permission_is_given_and_refused_by_key_and_palette_and_never_unseen(d
     assert not desk.window.palette_offers("DSH: Reject")
 
 
+def test_a_permission_that_is_longer_than_the_screen_is_shown_part_by_part_before_a_key_gives_it(desk: Desk) -> None:
+    command = "\n".join(f"echo line {number}" for number in range(60))
+    desk.model.script(answer("", calls=[("shell", {"command": command})]), DONE)
+    desk.ask("Run it.")
+    group = desk.chat.get_by_role("group", name="May shell run?")
+    group.wait_for()
+    places: list[int] = []
+    log = desk.chat.locator("#log")
+    while len(desk.model.requests) == 1:
+        assert len(places) < 10, "it is given in the end"
+        desk.page.wait_for_timeout(600)
+        desk.window.press("Control+Alt+y")
+        desk.page.wait_for_timeout(600)
+        places.append(log.evaluate("one => one.scrollTop"))
+    assert len(places) >= 3
+    assert places[:-1] == sorted(places[:-1])
+    assert "line 59" in desk.tool_result(2)
+    desk.wait_until_idle()
+
+
 def in_view(element: Locator) -> bool:
     """Whether all of an element of the conversation can be seen."""
     code = """
@@ -365,7 +386,9 @@ def in_view(element: Locator) -> bool:
       return shown.top >= screen.top - 1 && shown.bottom <= screen.bottom + 1;
     }
     """
-    return element.count() == 1 and bool(element.evaluate(code))
+    with suppress(Error):  # the page may be a new one in a moment
+        return element.count() == 1 and bool(element.evaluate(code))
+    return False
 
 
 def test_a_command_that_would_not_see_unsaved_text_is_allowed_with_saving_it_first(desk: Desk) -> None:

@@ -78,25 +78,22 @@ export class Log {
     this.element.scrollTop = this.element.scrollHeight;
   }
 
-  /** Decide on the permission that waits longest, if it has been on the screen; else show it. */
+  /** Decide on the permission that waits longest, if all of it has been on the screen; else show the next part. */
   decide(decision?: Decision): void {
     const waiting = this.element.querySelector<HTMLElement>('.approval.waits');
     if (waiting === null) return;
-    if (decision !== undefined && this.#isSeen(waiting)) {
+    const [shown, screen] = [waiting.getBoundingClientRect(), this.element.getBoundingClientRect()];
+    const end = screen.bottom - shown.top;
+    const isOld = performance.now() - Number(waiting.dataset.since) >= SEEN_MS;
+    let seen = Number(waiting.dataset.seen ?? 0); // pixels from its top
+    if (isOld && screen.top - shown.top <= seen + 1) seen = Math.max(seen, end);
+    if (decision !== undefined && isOld && Math.min(seen, end) >= shown.height - 1) {
       waiting.querySelector<HTMLElement>(`[data-key="${decision}"]`)?.click();
       return;
     }
-    waiting.scrollIntoView({ block: 'end' });
-    waiting.dataset.since = String(performance.now());
+    this.element.scrollTop += shown.top - screen.top + Math.min(seen, shown.height - screen.height);
+    Object.assign(waiting.dataset, { seen, since: performance.now() });
     waiting.animate({ boxShadow: ['0 0 0 2px var(--vscode-focusBorder)', 'none'] }, 2 * SEEN_MS);
-  }
-
-  /** Whether its buttons are there, and all of it that fits, and not only since a moment ago. */
-  #isSeen(waiting: HTMLElement): boolean {
-    const [shown, screen] = [waiting.getBoundingClientRect(), this.element.getBoundingClientRect()];
-    const top = Math.max(shown.top, shown.bottom - screen.height);
-    const isThere = top >= screen.top - 1 && shown.bottom <= screen.bottom + 1;
-    return isThere && performance.now() - Number(waiting.dataset.since) >= SEEN_MS;
   }
 
   #scrolled(): void {
