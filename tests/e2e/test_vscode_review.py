@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -263,13 +264,14 @@ def test_in_auto_edit_mode_edits_land_at_once_and_are_kept_or_undone_by_the_word
         desk.ask("Mend it.")
         wait_for(lambda: desk.window.text("calc.py") == MENDED, "the edits land at once")
         desk.wait_until_idle()
-        wait_for(lambda: desk.lens("Keep").count() == 2, "both can be kept")
-        desk.lens("Keep").first.click()
-        wait_for(lambda: desk.lens("Keep").count() == desk.lens("Undo").count() == 1, "one is decided")
+        keep, undo = (desk.lens(re.compile(rf"\s{word}$")) for word in ("Keep", "Undo"))  # not those of all edits
+        wait_for(lambda: keep.count() == 2, "both can be kept")
+        keep.first.click()
+        wait_for(lambda: keep.count() == undo.count() == 1, "one is decided")
         assert desk.window.text("calc.py") == MENDED
-        desk.lens("Undo").click()
+        undo.click()
         wait_for(lambda: desk.window.text("calc.py") == MENDED_ADD, "the other one is undone")
-        wait_for(lambda: desk.lens("Undo").count() == 0, "nothing is left to undo")
+        wait_for(lambda: undo.count() == 0, "nothing is left to undo")
         outcome = desk.chat.locator(".review .outcome").first
         wait_for(lambda: outcome.inner_text() == "in part", "the chat says so")
 

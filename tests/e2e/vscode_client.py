@@ -7,6 +7,7 @@ buffers, the files and what the model was told. The channel into the extension h
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -173,7 +174,7 @@ class Desk:
         """Wait until the status item says that edits wait."""
         wait_for(lambda: self.status_label() == "DSH waits for your review", "edits wait for a review")
 
-    def lens(self, text: str) -> Locator:
+    def lens(self, text: str | re.Pattern[str]) -> Locator:
         """The words above an edit."""
         return self.page.locator(".codelens-decoration a", has_text=text)
 
