@@ -36,12 +36,12 @@ def review_actions(
     waiting, landed = reviews.pending_at(document.key), reviews.landed.at(document.key)
     here = [item for item in waiting if _meets(document, item.hunk.span, lines)]
     mine = [mark for mark in landed if _meets(document, mark.hunk.span, lines)]
-    actions = _decide("this edit", DECIDE, [[item.hunk.id] for item in here], session)
+    actions = _decide("this edit", _choices(reviews), [[item.hunk.id] for item in here], session)
     ids = [mark.hunk.id for mark in mine] if by_hand else []
     actions += _decide("this edit", _verbs(reviews, ids), [[hunk] for hunk in ids], session)
     if waiting and (len(waiting) > 1 or not here) and (here or by_hand):
         noun = "the edit" if len(waiting) == 1 else f"all {len(waiting)} edits"
-        actions += _decide(f"{noun} of this file", DECIDE, [[item.hunk.id for item in waiting]], session)
+        actions += _decide(f"{noun} of this file", _choices(reviews), [[item.hunk.id for item in waiting]], session)
     if by_hand:
         if len(landed) > 1:
             ids = [mark.hunk.id for mark in reversed(landed)]
@@ -57,7 +57,9 @@ def _everything(reviews: Reviews, session: str) -> list[types.CodeAction]:
     items = reviews.pending()
     if len({item.file.key for item in items}) < 2:
         return []
-    return _decide(f"all {len(items)} edits of all files", DECIDE, [[item.hunk.id for item in items]], session)
+    return _decide(
+        f"all {len(items)} edits of all files", _choices(reviews), [[item.hunk.id for item in items]], session
+    )
 
 
 def _landed_elsewhere(document: Document, reviews: Reviews, session: str) -> list[types.CodeAction]:
@@ -96,8 +98,13 @@ def _elsewhere(document: Document, reviews: Reviews, session: str) -> list[types
     actions: list[types.CodeAction] = []
     for _, group in groupby(items, key=lambda item: item.file):
         these = list(group)
-        actions += _decide(words_of(these[0].file), DECIDE, [[item.hunk.id for item in these]], session)
+        actions += _decide(words_of(these[0].file), _choices(reviews), [[item.hunk.id for item in these]], session)
     return actions
+
+
+def _choices(reviews: Reviews) -> Sequence[tuple[str, str]]:
+    """Nobody is offered to accept what cannot be applied."""
+    return DECIDE if reviews.can_apply else DECIDE[1:]
 
 
 def _verbs(reviews: Reviews, hunks: Iterable[str]) -> Sequence[tuple[str, str]]:
@@ -150,7 +157,7 @@ def code_lenses(document: Document, reviews: Reviews, *, session: str) -> list[t
     lenses = []
     unasked = [mark for mark in reviews.landed.at(document.key) if reviews.landed.was_unasked(mark.hunk.id)]
     for verbs, hunks in (
-        (DECIDE, [item.hunk for item in reviews.pending_at(document.key)]),
+        (_choices(reviews), [item.hunk for item in reviews.pending_at(document.key)]),
         (AFTERWARDS, [mark.hunk for mark in unasked]),
     ):
         if len(hunks) > 1:

@@ -117,7 +117,7 @@ class Reviews:
         Where edits are applied at once nobody is asked, unless `by_person` says that these are to be reviewed.
         """
         proposal = self._begin(changes)
-        if self._applies_at_once() and not by_person and self._editor.profile.may_be_edited:
+        if self._applies_at_once() and not by_person and self.can_apply:
             self.landed.note_unasked(item.hunk.id for item in proposal.items)
             self._apply(item for item in proposal.items if item.state == "pending")
         else:
@@ -199,10 +199,15 @@ class Reviews:
         self._apply(items)
         return self.pending_count()
 
-    def _may_write(self) -> bool:
-        if not self._editor.profile.may_be_edited:
-            self._editor.warn("DSH: this editor cannot take edits safely; nothing was written")
+    @property
+    def can_apply(self) -> bool:
+        """Whether an accepted edit can be made: an editor that takes none safely is sent none."""
         return self._editor.profile.may_be_edited
+
+    def _may_write(self) -> bool:
+        if not self.can_apply:
+            self._editor.warn("DSH: this editor cannot take edits safely; nothing was written")
+        return self.can_apply
 
     def _apply(self, items: Iterable[Item]) -> None:
         """Start to apply hunks."""

@@ -237,6 +237,9 @@ async def test_a_client_that_applies_no_edits_is_told_so_once_for_each_acceptanc
         editor.open("calc.py")
         await editor.command("dsh.followup", {"text": "Mend it."})
         await editor.event("review/opened")
+        titles = [action.title for action in await editor.code_actions("calc.py", 4)]
+        assert any("Reject" in title for title in titles)
+        assert not any("Accept" in title for title in titles), "what cannot be done is not offered"
         assert await editor.command("dsh.review.accept", {"hunks": "all"}) == {"left": 1}
         assert [message for message in editor.messages if "nothing was written" in message] == [
             "DSH: this editor cannot take edits safely; nothing was written"
