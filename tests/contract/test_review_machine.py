@@ -160,6 +160,8 @@ class Machine:
             body[at] = fresh
         elif cut.kind == "delete":
             del body[at]
+        elif cut.kind == "bare":  # a model forgets the last line end
+            body[-1] = fresh.removesuffix("\n")
         elif body[at].endswith("\n"):
             body.insert(at, body[at])
 

@@ -60,7 +60,7 @@ class Cut:
 
     file: int
     line: int
-    kind: Literal["replace", "insert", "delete", "repeat"]
+    kind: Literal["replace", "insert", "delete", "repeat", "bare"]
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ files = st.sampled_from([0, 0, 0, 1])
 places = st.integers(0, 60)
 lines = st.lists(st.sampled_from(["a\n", "a\n", "b\n", "c\r\n", "\n", "é😀\n", "d ü\n"]), max_size=9)
 texts = st.builds(lambda body, last: "".join(body) + last, lines, st.sampled_from(["", "", "end"]))
-cuts = st.builds(Cut, files, st.integers(0, 9), st.sampled_from(["replace", "insert", "delete", "repeat"]))
+cuts = st.builds(Cut, files, st.integers(0, 9), st.sampled_from(["replace", "insert", "delete", "repeat", "bare"]))
 proposals = st.builds(
     lambda c, again: Propose(tuple(c), again),
     st.lists(cuts, min_size=1, max_size=3),
