@@ -119,11 +119,11 @@ def judge_shown(before: Rope, hunks: Sequence[Hunk], after: Rope, manners: Manne
     verdicts = judge(before, hunks, after)
     if not manners.last_end_apart or all(isinstance(verdict, Landed) for verdict in verdicts.values()):
         return verdicts
-    if len(after) <= 2 and is_empty_line(str(after)):
-        shown, alike = Rope.of(""), judge(before, hunks, Rope.of(""))
+    if _lacks_end(before):
+        shown = _with_end(after, before.line_ending)
     else:
-        shown = _ended(after)
-        alike = judge(_ended(before), [_ended_with(hunk, before) for hunk in hunks], shown)
+        shown = Rope.of("") if len(after) <= 2 and is_empty_line(str(after)) else after
+    alike = judge(_ended(before), [_ended_with(hunk, before) for hunk in hunks] if len(shown) else hunks, shown)
     for key, verdict in alike.items():
         if isinstance(verdict, Landed) and not isinstance(verdicts[key], Landed):
             reaches_end = verdict.span.end >= min(len(after), len(shown))
@@ -131,11 +131,18 @@ def judge_shown(before: Rope, hunks: Sequence[Hunk], after: Rope, manners: Manne
     return verdicts
 
 
+def _lacks_end(text: Rope) -> bool:
+    """Whether a buffer is told without the end of its last line, and will be whatever is put there."""
+    return bool(len(text)) and not _last_end(text)
+
+
+def _with_end(text: Rope, end: str) -> Rope:
+    return text.changed(Change(Span(len(text), len(text)), end))
+
+
 def _ended(text: Rope) -> Rope:
     """A text whose last line has an end."""
-    if not len(text) or _last_end(text):
-        return text
-    return text.changed(Change(Span(len(text), len(text)), text.line_ending))
+    return _with_end(text, text.line_ending) if _lacks_end(text) else text
 
 
 def _ended_with(hunk: Hunk, text: Rope) -> Hunk:
@@ -153,7 +160,10 @@ def shows_only(before: Rope, hunks: Sequence[Hunk], after: Rope, manners: Manner
     expected = applied(before, hunks)
     if expected == after or expected.plain == after.plain:
         return True
-    return manners.last_end_apart and without_last_end(str(expected.plain)) == without_last_end(str(after.plain))
+    if not manners.last_end_apart:
+        return False
+    lines = str(after.plain) if _lacks_end(before) else without_last_end(str(after.plain))
+    return lines == without_last_end(str(expected.plain))
 
 
 class _Observation:

@@ -254,7 +254,7 @@ def standing(hunk: Hunk, text: Rope, span: Span) -> Hunk:
 
 def ended(hunk: Hunk, text: Rope) -> Hunk:
     """The hunk in its text, in lines of its own: what follows joins it not, nor does it join what is before."""
-    end, size = line_end_of(hunk.old), len(text)
+    end, size = line_end_of(hunk.old) if hunk.old else text.line_ending, len(text)
     if end and hunk.new and not line_end_of(hunk.new) and hunk.span.end < size:
         return replace(hunk, new=hunk.new + end)
     if hunk.new and 0 < size == hunk.span.start and not line_end_of(text[max(0, size - 2) : size]):

@@ -17,6 +17,7 @@ from dsh_lsp.workspace.edits import (
     Touched,
     Verdict,
     applied,
+    ended,
     followed,
     judge,
     minimal,
@@ -191,3 +192,21 @@ def test_a_change_that_takes_a_part_of_the_hunks_lines_leaves_no_other_place_for
     hunk = Hunk(id="h", span=Span(4, 8), old="a\na\n", new="b\n")
     for change in (Change(Span(6, 10), ""), Change(Span(2, 6), "")):
         assert followed(hunk, text, text.changed(change), [change]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "new", "put"),
+    [
+        ("a\nb\n", (2, 4), "B", "B"),  # nothing follows: the last line may stay without an end
+        ("a\nb\nmine", (2, 4), "B", "B\n"),
+        ("a\r\nb\r\nmine", (3, 6), "B", "B\r\n"),
+        ("a\nmine", (2, 2), "B", "B\n"),
+        ("a\n", (2, 2), "B", "B"),
+        ("a", (1, 1), "B", "\nB"),
+        ("a\nb\nmine", (2, 4), "", ""),
+        ("", (0, 0), "B", "B"),
+    ],
+)
+def test_a_hunk_stays_in_lines_of_its_own(text: str, place: tuple[int, int], new: str, put: str) -> None:
+    hunk = Hunk(id="h", span=Span(*place), old=text[slice(*place)], new=new)
+    assert ended(hunk, Rope.of(text)).new == put
