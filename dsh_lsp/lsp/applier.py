@@ -29,7 +29,7 @@ from dsh_lsp.workspace.edits import Absent, FileEdit, Hunk, HunkOutcome, Landed,
 from dsh_lsp.workspace.files import lines_of, write_hunks
 from dsh_lsp.workspace.places import around
 from dsh_lsp.workspace.rope import Rope
-from dsh_lsp.workspace.text import Span, with_line_ending
+from dsh_lsp.workspace.text import Span, with_line_ending, without_last_end
 
 MAX_ATTEMPTS = 5
 REFUSED = "DSH: the editor did not apply an accepted edit, which still waits: {reason}"
@@ -147,7 +147,7 @@ class Applier:
             return "retry"
         for item in items:
             item.state, item.refused = "sent", False
-        self._late.forget(document.key, [item.hunk for item in items])
+        self._late.forget(document, [item.hunk for item in items])
         by_id = {item.hunk.id: item for item in items}
         result = await landing.attempt(
             self._documents,
@@ -167,8 +167,8 @@ class Applier:
                     landed.append(item)
                 case Touched():
                     settled.append((item, item.as_outcome("conflict", current=document.text)))
-                case Absent(hunk) if result.final == "silent":
-                    lost.append((item.file, hunk))
+                case Absent() if result.final == "silent":
+                    lost.append((item.file, item.hunk))  # as it was sent, in the text before
                     settled.append((item, item.as_outcome("unconfirmed")))
                 case Absent(hunk) if item.state == "sent":
                     item.hunk = hunk
@@ -240,7 +240,8 @@ class Applier:
             return CHANGED_SINCE if document.version != version else "not saved: the editor could not save it"
         text = await anyio.to_thread.run_sync(text_on_disk, items[0].file.path)
         plain = with_line_ending(text or "", "\n")
-        if text is None or not all(with_line_ending(item.hunk.new, "\n") in plain for item in items):
+        news = (with_line_ending(without_last_end(item.hunk.new), "\n") for item in items)
+        if text is None or not all(new in plain for new in news):
             return "the editor says that it saved the document, but the file does not show the edit"
         return "saved"
 

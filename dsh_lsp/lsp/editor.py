@@ -204,10 +204,10 @@ class Editor:
             if error.code == "EDITOR_TIMEOUT":
                 return ApplyReply("applied")  # silence proves nothing: wait for the document
             return ApplyReply("stale" if SAYS_STALE.search(str(error)) else "refused", one_line(str(error)))
-        if not isinstance(reply, dict) or reply.get("applied") is not True:
-            reason = reply.get("failureReason") if isinstance(reply, dict) else None
+        if isinstance(reply, dict) and reply.get("applied") is not True:
+            reason = reply.get("failureReason")
             return ApplyReply("refused", one_line(reason) if isinstance(reason, str) else "")
-        return ApplyReply("applied")
+        return ApplyReply("applied")  # what is no answer proves nothing either
 
     async def save(self, uri: str, version: int | None = None) -> bool | None:
         """Ask the client to save a document, as this version if one is named; None when it does not offer that."""

@@ -36,7 +36,7 @@ from dsh_lsp.workspace.edits import (
 from dsh_lsp.workspace.paths import NOTHING, Guarded, check_writable, rights_key, shown
 from dsh_lsp.workspace.places import find_again
 from dsh_lsp.workspace.rope import Rope
-from dsh_lsp.workspace.text import Change, Span, occurrences, same_lines
+from dsh_lsp.workspace.text import Span, occurrences, same_lines
 
 MAX_MARKS = 200  # of earlier turns, each moved with every key in its document; older edits are found by their lines
 
@@ -303,7 +303,7 @@ class LandedEdits:
             if mark.rope is event.after:
                 continue  # it was seen in this very change
             hunk = followed(mark.hunk, event.before, event.after, event.changes)
-            if hunk is None or mark.rope is not event.before or _is_given_back(mark, event.changes or ()):
+            if hunk is None or mark.rope is not event.before or _is_given_back(mark, event.before, event.after, hunk):
                 del self._marks[mark.edit.hunk]
                 self._lost.add(mark.edit.hunk)
             else:
@@ -315,10 +315,22 @@ class LandedEdits:
             self._marks = {hunk: mark for hunk, mark in self._marks.items() if mark.key != document.key}
 
 
-def _is_given_back(mark: Mark, changes: Iterable[Change]) -> bool:
+def _is_given_back(mark: Mark, before: Rope, after: Rope, now: Hunk) -> bool:
     """Whether lines that an edit had taken out came in again where they had stood, as the editor's undo does it."""
-    at = mark.hunk.span.start
-    return not mark.hunk.old and any(c.text == mark.hunk.new and c.span.start <= at <= c.span.end for c in changes)
+    lines = mark.hunk.new
+    if mark.hunk.old or not lines:
+        return False
+    return _copies_at(now.span.start, lines, after) > _copies_at(mark.hunk.span.start, lines, before)
+
+
+def _copies_at(at: int, lines: str, text: Rope) -> int:
+    """How many copies of some lines follow one another, up to a place and on from it."""
+    count, start, end = 0, at - len(lines), at
+    while start >= 0 and text[start : start + len(lines)] == lines:
+        count, start = count + 1, start - len(lines)
+    while text[end : end + len(lines)] == lines:
+        count, end = count + 1, end + len(lines)
+    return count
 
 
 def edges(edit: EditLanded) -> tuple[Position, Position]:

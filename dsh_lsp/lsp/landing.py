@@ -275,7 +275,11 @@ async def _verdict(
         if seen.changed_after_reply or (stale and moved_on()):
             return "stale" if stale else "retry"
         if reply == "refused":
-            return "retry" if moved_on() else "refused"
+            if moved_on():
+                return "retry"
+            if not await seen.news(SETTLE_S):  # some tell of the change, or of a key before it, later
+                return "refused"
+            continue
         overtaken = reply == "applied" and moved_on()
         patience_s = SETTLE_S if overtaken else TYPING_S if stale else sent_at + CONFIRM_S - anyio.current_time()
         if not await seen.news(patience_s):

@@ -20,7 +20,7 @@ from dsh_lsp.lsp.editor import Editor
 from dsh_lsp.lsp.landing import SETTLE_S, judge_shown
 from dsh_lsp.lsp.proposal import FileUnderReview
 from dsh_lsp.workspace.disk import text_on_disk
-from dsh_lsp.workspace.edits import Absent, Hunk, Landed, Touched
+from dsh_lsp.workspace.edits import Absent, Hunk, Landed, Touched, Verdict
 from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Span
 
@@ -74,11 +74,14 @@ class LateEdits:
         unwatch = self._documents.watch(key)
         self._late.append(_Late(key=key, before=before, sent=tuple(sent), unwatch=unwatch, until=until))
 
-    def forget(self, key: str, hunks: Sequence[Hunk]) -> None:
+    def forget(self, document: Document, hunks: Sequence[Hunk]) -> None:
         """Give up on edits that are sent again, in another proposal: what is seen then is the later one."""
-        again = {(hunk.old, hunk.new) for hunk in hunks}
-        for late in self._of(key):
-            self._replace(late, [one for one in late.sent if (one[1].old, one[1].new) not in again])
+        again = {(hunk.span, hunk.old, hunk.new) for hunk in hunks}
+        for late in self._of(document.key):
+            verdicts = self._judge(late, document)
+            places = {key: verdict.hunk.span for key, verdict in verdicts.items() if isinstance(verdict, Absent)}
+            left = [(f, hunk) for f, hunk in late.sent if (places.get(hunk.id), hunk.old, hunk.new) not in again]
+            self._replace(late, left)
 
     def _of(self, key: str) -> list[_Late]:
         for late in [late for late in self._late if late.until <= _now()]:
@@ -88,29 +91,38 @@ class LateEdits:
     def _on_change(self, event: DocumentChanged) -> None:
         for late in self._of(event.document.key):
             until = late.until if late.until == math.inf else min(late.until, _now() + SETTLE_S)
-            self._replace(late, self._see(late, event.document), until=until)
+            missing = self._see(late, event.document)
+            self._replace(late, missing, before=event.document.rope, until=until)  # the next step is a short one
 
     def _on_open(self, document: Document) -> None:
         for late in self._of(document.key):
             missing = self._see(late, document)
-            self._replace(late, [] if late.gone else missing)
+            self._replace(late, [] if late.gone else missing, before=document.rope)
 
     def _on_close(self, document: Document) -> None:
         for late in self._of(document.key):
-            saved = Document(document.uri, None, Rope.of(text_on_disk(Path(document.key)) or ""), document.encoding)
-            self._replace(late, self._see(late, saved), gone=True, until=min(late.until, _now() + LATE_S))
+            until = min(late.until, _now() + LATE_S)
+            text = text_on_disk(Path(document.key))
+            if text is None:
+                self._replace(late, late.sent, gone=True, until=until)
+                continue
+            saved = Document(document.uri, None, Rope.of(text), document.encoding)
+            self._replace(late, self._see(late, saved), before=saved.rope, gone=True, until=until)
+
+    def _judge(self, late: _Late, document: Document) -> dict[str, Verdict]:
+        hunks = [hunk for _, hunk in late.sent]
+        return judge_shown(late.before, hunks, document.rope, self._editor.profile.manners)
 
     def _see(self, late: _Late, document: Document) -> list[Sent]:
-        """Tell of what a text shows; what may still come."""
-        hunks = [hunk for _, hunk in late.sent]
-        verdicts = judge_shown(late.before, hunks, document.rope, self._editor.profile.manners)
+        """Tell of what a text shows; what may still come, where it would go in it."""
+        verdicts = self._judge(late, document)
         missing: list[Sent] = []
         for file, hunk in late.sent:
             match verdicts[hunk.id]:
                 case Landed(span):
                     self._seen(file, document, hunk, span)
-                case Absent():
-                    missing.append((file, hunk))
+                case Absent(there):
+                    missing.append((file, there))
                 case Touched():
                     pass
         return missing

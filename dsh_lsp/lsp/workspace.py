@@ -76,7 +76,7 @@ class EditorWorkspace:
             rope=rope,
             version=version,
             dirty=dirty,
-            outdated=dirty and await anyio.to_thread.run_sync(written_at, real) > told_at,
+            outdated=saved is not None and dirty and await anyio.to_thread.run_sync(written_at, real) > told_at,
             unconfirmed=self._reviews.is_unconfirmed(document.key),
         )
 

@@ -59,7 +59,8 @@ def find_match(document: Rope, old: str, new: str, *, name: str) -> Match:
         raise ToolError("old_text must hold more than white space", code="EMPTY_MATCH")
     text, end = str(document), document.line_ending
     for as_given in dict.fromkeys((old, with_line_ending(old, end))):
-        if exact := list(islice(occurrences(text, as_given), MAX_PLACES + 1)):
+        whole = (at for at in occurrences(text, as_given) if not _cuts_end(text, at, at + len(as_given)))
+        if exact := list(islice(whole, MAX_PLACES + 1)):
             spans = [Span(start, start + len(as_given)) for start in exact]
             ends = [one for one, count in count_line_ends(as_given).items() if count] or [end]
             lines_as_there = with_line_ending(new, ends[0]) if len(ends) == 1 else new
@@ -84,6 +85,11 @@ def find_match(document: Rope, old: str, new: str, *, name: str) -> Match:
         )
         return Match(change=Change(span, _ended_like(replacement, there, end)), reading="indentation adapted")
     raise ToolError(_miss(lines, wanted, name), code="NO_MATCH")
+
+
+def _cuts_end(text: str, *places: int) -> bool:
+    """Whether one of the places is between the two halves of a line end."""
+    return any(text[max(0, at - 1) : at + 1] == "\r\n" for at in places)
 
 
 def ended_like(document: Rope, content: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from dsh_lsp.workspace.diff import common_prefix
 
-LINE_END = r"(?:\r\n|\n|\r)"  # a regular expression
+LINE_END = r"(?:\r\n|(?<!\r)\n|\r(?!\n))"  # a regular expression, for one whole end and never a half
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _EXOTIC = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")

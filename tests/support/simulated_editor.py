@@ -76,7 +76,7 @@ class Manners:
     tells: Literal["before", "after", "debounced"] = "before"
     delay: float = 0.0
     stale: Literal["no", "yes", "error", "null"] = "no"
-    answers: Literal["yes", "null", "error", "silence"] = "yes"
+    answers: Literal["yes", "no", "null", "error", "silence"] = "yes"
     lies: int = 0
     refuses: bool = False  # says no to everything
     first_version: int = 1

@@ -93,13 +93,22 @@ class Scripted:
         ({"applied": True}, "applied"),
         ({"applied": False}, "refused"),
         ({"applied": "yes"}, "refused"),
-        (None, "refused"),
-        ([], "refused"),
+        (None, "applied"),
+        ([], "applied"),
         (EditorError("no", code="EDITOR_REFUSED"), "refused"),
         (EditorError("Edits on ‘a.py’ require version 0, you have 17", code="EDITOR_REFUSED"), "stale"),
         (EditorError("late", code="EDITOR_TIMEOUT"), "applied"),
     ],
-    ids=["yes", "no", "a word", "null", "a list", "refused", "its text is newer", "silence: look at the document"],
+    ids=[
+        "yes",
+        "no",
+        "a word",
+        "null: no answer",
+        "a list: no answer",
+        "refused",
+        "its text is newer",
+        "silence: look at the document",
+    ],
 )
 async def test_what_an_editor_says_of_an_edit(answer, reply) -> None:
     editor = Editor(Scripted(answer), ClientProfile())

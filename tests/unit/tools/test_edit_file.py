@@ -37,6 +37,22 @@ def test_all_places_are_replaced_however_far_apart_and_whatever_ends_their_lines
         assert note is None
 
 
+@pytest.mark.parametrize(
+    ("text", "old", "new", "after"),
+    [
+        ("}\r\nfoo\r\n}\r\n\r\nbar\r\n", "}\n\n", "}\n// end\n\n", "}\r\nfoo\r\n}\r\n// end\r\n\r\nbar\r\n"),
+        ("a\r\nx\r\nb\nx\n", "\nx", "", "a\r\nb\n"),
+    ],
+)
+def test_a_line_end_of_two_characters_is_one(text: str, old: str, new: str, after: str) -> None:
+    assert str(replaced(Rope.of(text), Replacement(old_text=old, new_text=new, replace_all=True), "a")[0]) == after
+
+
+def test_a_line_end_is_no_empty_line() -> None:
+    with pytest.raises(ToolError, match="does not occur"):
+        replaced(Rope.of("a\r\nb\r\n"), Replacement(old_text="a\n\nb", new_text="X", replace_all=True), "a")
+
+
 def execution(signal: AbortSignal) -> Execution:
     return Execution(call_id="c", name="edit_file", arguments={}, turn=1, step=1, signal=signal)
 

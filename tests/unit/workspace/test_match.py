@@ -225,3 +225,15 @@ def test_an_ambiguity_is_told_with_the_lines_whatever_ends_them(end: str) -> Non
 )
 def test_a_whole_new_text_leaves_the_line_ends_of_lines_that_stay(document: str, content: str, after: str) -> None:
     assert ended_like(Rope.of(document), content) == after
+
+
+@pytest.mark.parametrize(
+    ("document", "old", "new", "after"),
+    [
+        ("a\r\nimport os\r\nb\r\n", "\nimport os", "", "a\r\nb\r\n"),
+        ("a\r\nfoo\r\n", "\nfoo", "\nfoo\nbar", "a\r\nfoo\r\nbar\r\n"),
+        ("a\nfoo\r\nb\n", "\nfoo", "\nbar", "a\nbar\r\nb\n"),
+    ],
+)
+def test_no_reading_cuts_a_line_end_in_two(document: str, old: str, new: str, after: str) -> None:
+    assert replaced(document, old, new) == (after, "exact")
