@@ -78,6 +78,21 @@ def test_an_edit_that_the_user_took_back_with_the_editors_own_undo_is_not_taken_
     play(root, story)
 
 
+def test_lines_that_came_in_again_by_whatever_ranges_are_not_given_back_twice(root) -> None:
+    """Neovim's undo of a deletion is told as lines behind the end of the line before."""
+
+    async def story(bench: Bench) -> None:
+        (root / "a.txt").write_text("a\n    x\n    y\n")
+        await bench.open("a.txt")
+        await bench.land(await bench.edit("a.txt", "a\n    y\n"))
+        bench.editor.type(bench.uri("a.txt"), 1, 2, "\n    x\n")
+        await anyio.sleep(1)
+        assert await bench.rewind() == ["its lines, or those beside them, were changed since"]
+        assert bench.text("a.txt") == "a\n    x\n    y\n"
+
+    play(root, story)
+
+
 @pytest.mark.parametrize("body", ["a\na\na\na\na\n", "a\na\na\n"], ids=["a line put in", "a line taken out"])
 def test_among_equal_lines_an_edit_that_the_user_undid_is_not_undone_again(root, body: str) -> None:
     async def story(bench: Bench) -> None:
