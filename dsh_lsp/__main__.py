@@ -27,7 +27,7 @@ def build_parser() -> argparse.ArgumentParser:
     _describe_run(commands.add_parser("run", help="do what one prompt says in a directory, without an editor"))
     _describe_show(commands.add_parser("show", help="print a stored session as an editor or as the model sees it"))
     _describe_sessions(commands.add_parser("sessions", help="list the stored sessions, newest first"))
-    _describe_doctor(commands.add_parser("doctor", help="check the key, the model's server and the settings"))
+    _describe_doctor(commands.add_parser("doctor", help="check all that a session needs, and say what is missing"))
     demo = commands.add_parser("demo", help="watch the agent mend a failing test; needs no key and no network")
     demo.add_argument("--reject", action="store_true", help="decline the edit that the demo proposes")
     demo.add_argument("--fast", action="store_true", help="do not pause for the reader")
@@ -74,7 +74,9 @@ def _describe_run(run: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--json", action="store_true", help="print the session's events, a JSON row each, and nothing else"
     )
-    run.add_argument("--model", metavar="NAME", help="the model (default: deepseek-flash)")
+    run.add_argument(
+        "--model", metavar="NAME", help="the model (default for deepseek: deepseek-flash; other servers need one)"
+    )
     run.add_argument("--provider", metavar="P", help=PROVIDERS)
     run.add_argument("--mode", metavar="M", help="ask, auto-edit, read-only or plan (default: ask)")
     run.add_argument("--settings", metavar="FILE", type=Path, help="settings as JSON, as an editor gives them")

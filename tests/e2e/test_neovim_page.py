@@ -62,3 +62,10 @@ def test_the_command_answers_a_question_in_words(desk: Desk) -> None:
     desk.neovim.command("Dsh answer Because it is slow.")
     assert "Because it is slow." in desk.tool_result(2)
     assert desk.wait_for_turns(1) == "done"
+
+
+def test_the_command_says_so_where_no_server_runs(desk: Desk) -> None:
+    desk.neovim.lua("vim.lsp.stop_client(vim.lsp.get_clients())")
+    wait_for(lambda: desk.neovim.lua("return #vim.lsp.get_clients() == 0"), "the server ended")
+    desk.neovim.command("Dsh followup Go.")
+    assert "DSH: open a file first" in desk.neovim.messages()

@@ -31,7 +31,7 @@ GROWTH_BYTES = 64 << 20
 
 NOTHING, NULL = object(), "the null id"
 
-URIS = ["file:///work/a.py", "file:///work/b%20c.py", "untitled:1", "dsh-diff:/x", "", "::", "file:///\u2028"]
+URIS = ["file:///project/a.py", "file:///project/b%20c.py", "untitled:1", "dsh-diff:/x", "", "::", "file:///\u2028"]
 HEAD = {"jsonrpc": "2.0"}
 ENDING = {"shutdown", "exit", "initialize", "initialized"}
 METHODS = sorted(set(types.METHOD_TO_TYPES) - ENDING)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.raw_client import NO_ANSWER, RawClient, Refusal
 
-URI = "file:///work/a.py"
+URI = "file:///project/a.py"
 
 
 def is_error_without_id(message: dict[str, Any]) -> bool:
