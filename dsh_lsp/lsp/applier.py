@@ -283,9 +283,8 @@ class Applier:
                     landed.append(item)
                 case _:
                     rest.append(item)
-        if seen.final == "refused":
-            for item in rest:
-                item.state = "pending"
+        if seen.final == "refused" and rest:
+            self._wait_again(rest, seen)
             self._editor.warn(REFUSED.format(reason=seen.reason or NO_REASON))
         elif rest:
             self._late.wait_for(view.key, before, [(item.file, item.hunk) for item in rest])
@@ -294,6 +293,15 @@ class Applier:
             await self.finish(seen.document, landed, before=before)
         else:
             self._settle((item, item.as_outcome("landed", lines=item.seen_at, note="saved")) for item in landed)
+
+    def _wait_again(self, items: Sequence[Item], seen: Seen) -> None:
+        """Let refused hunks wait where they would go in the text that is there now."""
+        for item in items:
+            match seen.verdicts[item.hunk.id]:
+                case Absent(hunk):
+                    item.hunk, item.state = hunk, "pending"
+                case _:
+                    self._settle([(item, item.as_outcome("conflict", current=str(seen.text)))])
 
     # -- files that no editor holds --------------------------------------------------------------------------
 

@@ -372,7 +372,8 @@ class Reviews:
 
     def _on_close(self, document: Document) -> None:
         """An editor that closes a document may have thrown its text away: the file is what counts now."""
-        text = Rope.of(text_on_disk(Path(document.key)) or "")
+        saved = text_on_disk(Path(document.key))
+        text = Rope.of(saved) if saved is not None else document.rope  # why there is none is said when it is written
         for file in self._files_of(document):
             lost = file.rebase(document.rope, text)
             if file.waiting and (proposal := self._open.get(file.proposal)) is not None:

@@ -18,7 +18,7 @@ from dsh_lsp.lsp import landing
 from dsh_lsp.lsp.documents import Document, Documents
 from dsh_lsp.lsp.editor import Editor
 from dsh_lsp.workspace.disk import text_on_disk
-from dsh_lsp.workspace.edits import Absent, Hunk, Landed, Verdict
+from dsh_lsp.workspace.edits import Hunk, Landed, Verdict
 from dsh_lsp.workspace.rope import Rope
 
 POLL_S = 0.1
@@ -50,8 +50,11 @@ async def attempt_unopened(
     edit = {"documentChanges": [landing.to_lsp_edits(file, hunks, editor.profile.manners)]}
     reply = await editor.apply_edit(label, edit)
     if reply.kind != "applied":
-        nothing: dict[str, Verdict] = {hunk.id: Absent(hunk) for hunk in hunks}
-        return Seen(verdicts=nothing, text=before, document=documents.at(path), final="refused", reason=reply.reason)
+        await anyio.sleep(landing.SETTLE_S)  # it may have opened and changed the file all the same, or its user has
+        document = documents.at(path)
+        text = document.rope if document is not None else before
+        verdicts = landing.judge_shown(before, hunks, text, editor.profile.manners)
+        return Seen(verdicts=verdicts, text=text, document=document, final="refused", reason=reply.reason)
     deadline = anyio.current_time() + landing.CONFIRM_S
     while True:
         document = documents.at(path)

@@ -82,6 +82,11 @@ class WholeFiles:
         if operation is None:
             await anyio.to_thread.run_sync(carry_out, prepared)
             return copy, "landed"
+        await anyio.sleep(self._editor.profile.manners.tells_within_s)  # a key may have fallen that is not told yet
+        if document is None or self._documents.at(prepared.path) is not document:
+            raise ToolError("the editor has closed or opened it meanwhile", code="CHANGED")
+        if await self._differs(document, prepared):
+            raise ToolError("the editor holds text of it that is not saved", code="DIRTY")
         if isinstance(prepared.change, FileDelete):
             await anyio.to_thread.run_sync(check_unchanged, prepared.path, prepared.change.data, prepared.change.path)
         reply = await self._editor.apply_edit(LABEL, {"documentChanges": [operation]})

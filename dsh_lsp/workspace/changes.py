@@ -67,7 +67,7 @@ def prepare(
     """Check a change; `is_open` tells whether an editor holds a document, on disk or not.
 
     Raises:
-        ToolError: `OUTSIDE`, `RIGHTS`, `EXISTS`, `NOT_FOUND`, `NOT_A_FILE`, `TOO_LARGE`, `NOT_WRITABLE`.
+        ToolError: `OUTSIDE`, `RIGHTS`, `EXISTS`, `NOT_FOUND`, `NOT_A_FILE`, `NO_CHANGE`, `TOO_LARGE`, `NOT_WRITABLE`.
     """
     real = resolve(root, change.path, approved, guarded, kind="edit")
     check_writable(root, real, approved, guarded)
@@ -80,6 +80,8 @@ def prepare(
             _check_plain(root, change.path, real)
             target = resolve(root, new_path, approved, guarded, kind="edit")
             check_writable(root, target, approved, guarded)
+            if target == real:
+                raise ToolError(f"{change.path} has that name already", code="NO_CHANGE")
             if not (target.exists() and target.samefile(real)):
                 _check_free(root, target, new_path, is_open)
             return Prepared(change=change, path=real, new_path=target, may_write=may_write)
@@ -109,6 +111,9 @@ def _check_content(change: FileChange, real: Path, guarded: Guarded) -> None:
 def _check_free(root: Path, real: Path, name: str, is_open: Callable[[Path], bool]) -> None:
     if os.path.lexists(real) or _given(root, name).is_symlink() or is_open(real):
         raise ToolError(f"{name} exists already", code="EXISTS")
+    folder = next(parent for parent in real.parents if os.path.lexists(parent))
+    if not folder.is_dir():
+        raise ToolError(f"{name} cannot be made: {folder.name} is a file, not a folder", code="NOT_A_FILE")
 
 
 def _check_plain(root: Path, name: str, real: Path) -> None:

@@ -7,6 +7,7 @@ not decode or is read-only is never written; a file is replaced only if it still
 from __future__ import annotations
 
 import codecs
+import io
 import os
 import shutil
 import stat
@@ -147,7 +148,7 @@ def replace_file(path: Path, before: DiskText, text: str, name: str) -> None:
             raise ToolError(f"{name} was changed by another program", code="CHANGED")
         check_not_read_only(target, name)
         if target.stat().st_nlink > 1 or not os.access(target.parent, os.W_OK):
-            target.write_bytes(data)  # renaming would part it from its other names
+            _overwrite(target, before.raw, data)  # renaming would part it from its other names
             return
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:80]}.")
         try:
@@ -159,12 +160,30 @@ def replace_file(path: Path, before: DiskText, text: str, name: str) -> None:
                 Path(temporary).replace(target)
             else:
                 Path(temporary).unlink()
-                target.write_bytes(data)
+                _overwrite(target, before.raw, data)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
     except OSError as error:
         raise ToolError(f"{name} cannot be written: {error.strerror}", code="NOT_WRITABLE") from error
+
+
+def _overwrite(path: Path, before: bytes, data: bytes) -> None:
+    """Write into a file that must stay the same one; what it held comes back if that fails."""
+    with path.open("r+b", buffering=0) as file:
+        try:
+            _put(file, data)
+        except OSError:
+            _put(file, before)  # which needs no more room than it has
+            raise
+
+
+def _put(file: io.FileIO, data: bytes) -> None:
+    file.seek(0)
+    left = memoryview(data)
+    while left:
+        left = left[file.write(left) :]
+    file.truncate(len(data))
 
 
 def check_not_read_only(path: Path, name: str) -> None:

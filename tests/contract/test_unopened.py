@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from dsh_lsp.workspace.edits import FileEdit
@@ -101,7 +102,7 @@ def test_a_refusal_leaves_it_waiting_and_its_user_is_told(root) -> None:
         bench.propose(await bench.edit("a.txt", AFTER))
         await anyio.sleep(0.5)
         bench.reviews.accept("all", uri=None, edited={})
-        await anyio.sleep(1)
+        await anyio.sleep(SOON_S)
         assert bench.reviews.pending_count() == 1
         assert any("still waits" in message for message in bench.editor.messages)
         assert (root / "a.txt").read_bytes() == BEFORE.encode()
@@ -135,3 +136,34 @@ def test_a_link_that_takes_a_folders_place_meanwhile_is_not_written_through(root
     play(root, story, manners)
     assert [path.name for path in outside.iterdir()] == ["a.txt"]
     assert (outside / "a.txt").read_bytes() == BEFORE.encode()
+
+
+def test_a_file_that_is_opened_and_typed_into_while_it_is_sent_keeps_the_edit_in_its_place(root) -> None:
+    async def story(bench: Bench) -> None:
+        proposed = bench.propose(await bench.edit("a.txt", AFTER))
+        await anyio.sleep(0.5)
+        items = bench.reviews.pending()
+        bench.reviews.accept("all", uri=None, edited={})
+        while items[0].state != "sent":
+            await anyio.lowlevel.checkpoint()
+        bench.editor.open(root / "a.txt")
+        bench.editor.type(bench.uri("a.txt"), 0, 0, "zero\r\nmore\r\n")
+        await anyio.sleep(SOON_S)
+        bench.reviews.accept("all", uri=None, edited={})
+        await anyio.sleep(20)
+        assert bench.text("a.txt") == "zero\r\nmore\r\n" + AFTER
+        assert proposed.outcomes is not None
+        assert {outcome.outcome for outcome in proposed.outcomes} == {"landed"}
+
+    play(root, story, OURS)
+
+
+@pytest.mark.parametrize("answers", ["no", "error"])
+def test_an_edit_that_is_made_in_spite_of_a_no_is_seen(root, answers) -> None:
+    async def story(bench: Bench) -> None:
+        (outcome,) = await bench.land(await bench.edit("a.txt", AFTER))
+        assert outcome.outcome == "landed"
+        assert bench.text("a.txt") == AFTER
+        assert len(bench.landed()) == 1
+
+    play(root, story, replace(OURS, answers=answers))

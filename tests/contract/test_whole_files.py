@@ -12,7 +12,7 @@ from dsh_lsp.errors import ToolError
 from dsh_lsp.workspace.edits import FileDelete, FileEdit, FileRename
 from dsh_lsp.workspace.report import describe_outcomes
 from dsh_lsp.workspace.rope import Rope
-from tests.support.review_bench import Bench, play
+from tests.support.review_bench import SOON_S, Bench, play
 from tests.support.simulated_editor import Manners
 
 TEXT = "one\ntwo\n"
@@ -295,3 +295,57 @@ def test_a_document_that_is_closed_while_it_waits_is_watched_from_then_on_and_on
         assert [method for method, _ in bench.editor.registered][1:] == ["client/unregisterCapability"]
 
     play(root, story, watches_files=True)
+
+
+@pytest.mark.parametrize(
+    "change", [FileDelete(path="a.txt"), FileRename(path="a.txt", new_path="b.txt")], ids=["delete", "rename"]
+)
+def test_a_file_into_which_somebody_has_just_typed_is_left_alone(root, change) -> None:
+    async def story(bench: Bench) -> None:
+        await bench.open("a.txt")
+        bench.at_once = True
+        bench.editor.type(bench.uri("a.txt"), 0, 0, "my words\n")
+        await anyio.sleep(0.1)  # which is told of later
+        proposed = bench.propose(change)
+        await anyio.sleep(5)
+        assert proposed.outcomes is not None
+        assert [outcome.outcome for outcome in proposed.outcomes] == ["notLanded"]
+        assert bench.text("a.txt") == "my words\n" + TEXT
+        assert [path.name for path in root.iterdir()] == ["a.txt"]
+
+    eglot = Manners(name="eglot", client="eglot", tells="debounced", delay=0.5, stale="error")
+    play(root, story, eglot, resource_operations=ABLE)
+
+
+@pytest.mark.parametrize("becomes", [None, "é\n".encode("latin-1")], ids=["gone", "not text"])
+def test_a_document_that_is_closed_without_a_text_on_disk_is_never_called_empty(root, becomes: bytes | None) -> None:
+    async def story(bench: Bench) -> None:
+        await bench.open("a.txt")
+        proposed = bench.propose(await bench.edit("a.txt", "one\n2\n"))
+        await anyio.sleep(0.5)
+        (root / "a.txt").unlink() if becomes is None else (root / "a.txt").write_bytes(becomes)
+        bench.editor.close(bench.uri("a.txt"))
+        await anyio.sleep(0.5)
+        assert proposed.outcomes is None, "it waits on"
+        bench.reviews.accept("all", uri=None, edited={})
+        await anyio.sleep(SOON_S)
+        assert proposed.outcomes is not None
+        told = describe_outcomes(proposed.outcomes)
+        assert "now reads" not in told
+        assert [outcome.outcome for outcome in proposed.outcomes] == ["notLanded"]
+
+    play(root, story)
+
+
+def test_a_name_that_cannot_be_given_is_refused_before_anybody_is_asked(root) -> None:
+    async def story(bench: Bench) -> None:
+        for change, words in (
+            (FileRename(path="a.txt", new_path="a.txt"), "has that name already"),
+            (FileRename(path="a.txt", new_path="a.txt/b.txt"), "a.txt is a file, not a folder"),
+            (FileEdit(path="a.txt/b.txt", base=None, new=Rope.of("x\n")), "a.txt is a file, not a folder"),
+        ):
+            with pytest.raises(ToolError, match=words):
+                await bench.workspace.propose([change], signal=AbortSignal())
+        assert bench.reviews.pending_count() == 0
+
+    play(root, story)

@@ -9,6 +9,7 @@
 import { randomUUID } from 'node:crypto';
 import * as vscode from 'vscode';
 import {
+  CancellationToken,
   CloseAction,
   ErrorAction,
   ExecuteCommandRequest,
@@ -20,6 +21,7 @@ import {
 } from 'vscode-languageclient/node';
 import { serverOptions } from './config.ts';
 import { messageOf, NEEDS_FOLDER } from './errors.ts';
+import { whyNot } from './guard.ts';
 import type { KeyStore } from './key.ts';
 import { type CommandName, type Commands, STATUS, type Status, type StreamValue, VERSION } from './protocol.ts';
 import type { ServerFinder } from './server.ts';
@@ -163,6 +165,9 @@ export class Client implements vscode.Disposable {
             : next(command, args),
         provideCodeLenses: async (document, cancelled, next) =>
           this.#lenses((await next(document, cancelled)) ?? [], document.uri.toString()),
+        workspace: {
+          handleApplyEdit: (params, next) => whyNot(params.edit) ?? next(params, CancellationToken.None),
+        },
       },
       initializationFailedHandler: () => false,
     };

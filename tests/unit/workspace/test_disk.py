@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import codecs
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -111,3 +113,28 @@ def test_a_replaced_file_keeps_its_owner(tmp_path: Path) -> None:
     replace_file(path, read_file(path, "a"), "new", "a")
     found = path.stat()
     assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (1234, 4321, 0o640)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limit of a file's size")
+def test_a_file_that_must_stay_the_same_one_is_whole_after_a_write_that_failed(tmp_path: Path) -> None:
+    """In a process of its own, whose files may not grow."""
+    path = tmp_path / "a.txt"
+    path.write_text("precious\n" * 1_000)
+    os.link(path, tmp_path / "other")
+    script = """
+import resource, signal, sys
+from pathlib import Path
+from dsh_lsp.errors import ToolError
+from dsh_lsp.workspace.disk import read_file, replace_file
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+path = Path(sys.argv[1])
+before = read_file(path, "a.txt")
+resource.setrlimit(resource.RLIMIT_FSIZE, (9_500, 9_500))
+try:
+    replace_file(path, before, "other\\n" * 4_000, "a.txt")
+except ToolError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
+    assert "a.txt cannot be written" in done.stdout
+    assert path.read_text() == "precious\n" * 1_000
