@@ -3,8 +3,8 @@
 Works for every tool whose effects name an edit and whose `meta` lists its `files`. The problems are those of the
 user's own language servers.
 
-Rules: a review does not wait for it; the news is waited for at most 2 s; without news after the edit the result says
-that nothing is confirmed; a cancel keeps the result as it was.
+Rules: neither a body nor a review waits for it; the news is waited for at most 2 s; without news after the edit the
+result says that nothing is confirmed; a cancel keeps the result as it was.
 """
 
 from __future__ import annotations
@@ -41,9 +41,23 @@ def apply(ctx: Context, _settings: Any) -> None:
         paths = edited_paths(execution)
         if not paths:
             return await call_next(execution)
-        before = await _diagnose(languages, paths, execution, after_edit=False)
-        outcome = await call_next(execution)
-        landed = _landed(outcome)
+        before: dict[str, Diagnosis] = {}
+
+        async def look() -> None:
+            before.update(await _diagnose(languages, paths, execution, after_edit=False))
+
+        outcome: Outcome | Exception
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(look)  # beside the body, which begins in the order of the calls
+            try:
+                outcome = await call_next(execution)
+            except Exception as error:  # noqa: BLE001 - raised below: the group would wrap it
+                outcome = error
+            landed = _landed(outcome) if isinstance(outcome, Outcome) else []
+            if not landed:
+                tasks.cancel_scope.cancel()
+        if isinstance(outcome, Exception):
+            raise outcome
         if not landed:
             return outcome
         try:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import anyio
 import pytest
 
 from dsh_lsp.llm.scripted import call, say
@@ -12,7 +15,7 @@ from dsh_lsp.plugins.tools.language import NOT_OFFERED, Language
 from dsh_lsp.plugins.tools.write_file import WriteFile
 from dsh_lsp.workspace.edits import FileEdit, Snapshot
 from dsh_lsp.workspace.knowledge import digest_of
-from dsh_lsp.workspace.language import LanguageServers, Place, Spot, Symbol
+from dsh_lsp.workspace.language import Diagnosis, LanguageServers, Place, Spot, Symbol
 from dsh_lsp.workspace.rope import Rope
 from tests.support.fake_languages import FakeLanguageServers, problem
 from tests.support.fake_workspace import FakeWorkspace
@@ -174,6 +177,22 @@ async def test_an_edit_that_did_not_land_asks_for_no_news() -> None:
     texts, _ = await edited(languages, workspace=FakeWorkspace(FILES, accepts=False))
     assert languages.asked == [("a.py", False)]
     assert "problem" not in texts[0]
+
+
+class SlowToAnswer(FakeLanguageServers):
+    """One server has to think about a file."""
+
+    async def diagnose(self, path: str, *arguments: Any, **more: Any) -> Diagnosis | None:
+        await anyio.sleep(0.2 if path == "a.py" else 0)
+        return await super().diagnose(path, *arguments, **more)
+
+
+async def test_no_body_waits_for_the_problems_that_were_there_before_it() -> None:
+    workspace = FakeWorkspace(FILES, accepts=False)
+    script = BREAK + call("edit_file", path="b.py", old_text="x", new_text="1")
+    await edited(SlowToAnswer(before=[]), script, workspace=workspace)
+    proposed = [what for what in workspace.touched if what.startswith("propose")]
+    assert proposed == ["propose a.py", "propose b.py"]
 
 
 async def test_a_new_file_has_all_its_problems_told() -> None:
