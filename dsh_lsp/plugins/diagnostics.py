@@ -19,7 +19,7 @@ import anyio
 
 from dsh_lsp.abort import Aborted
 from dsh_lsp.agent.hooks import AgentHooks
-from dsh_lsp.errors import ToolError
+from dsh_lsp.errors import DshError, ToolError
 from dsh_lsp.plugin import Context
 from dsh_lsp.tools.outcome import Outcome
 from dsh_lsp.tools.pipeline import validate
@@ -104,7 +104,7 @@ async def _diagnose(
     found: dict[str, Diagnosis] = {}
 
     async def ask(path: str) -> None:
-        with suppress(ToolError):  # the body itself says what is wrong with a path
+        with suppress(DshError, OSError):  # the body, which runs on, says itself what is wrong with a path
             diagnosis = await languages.diagnose(path, execution.approved, after_edit=after_edit)
             if diagnosis is not None:
                 found[path] = diagnosis

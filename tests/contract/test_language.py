@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
+from dsh_lsp.errors import EditorError
 from dsh_lsp.llm.scripted import call, say
 from dsh_lsp.plugins import diagnostics
 from dsh_lsp.plugins.diagnostics import new_problems
@@ -193,6 +194,19 @@ async def test_no_body_waits_for_the_problems_that_were_there_before_it() -> Non
     await edited(SlowToAnswer(before=[]), script, workspace=workspace)
     proposed = [what for what in workspace.touched if what.startswith("propose")]
     assert proposed == ["propose a.py", "propose b.py"]
+
+
+class Failing(FakeLanguageServers):
+    """Servers that cannot be asked."""
+
+    async def diagnose(self, path: str, *_arguments: Any, **_more: Any) -> Diagnosis | None:
+        raise EditorError("it is gone", code="EDITOR_GONE")
+
+
+async def test_an_edit_stands_though_nobody_can_be_asked_about_problems() -> None:
+    texts, failed = await edited(Failing())
+    assert texts == ["a.py: the edit was accepted and is in the document, line 1."]
+    assert failed == [False]
 
 
 async def test_a_new_file_has_all_its_problems_told() -> None:
