@@ -277,12 +277,14 @@ def test_a_new_file_is_looked_at_before_it_exists(desk: ClientDesk) -> None:
     wait_for(desk.pending, "it waits")
     desk.dsh("review")
     wait_for(lambda: neovim.text() == "NEW = True\n", "its text shows")
+    neovim.command("let g:seen = [] | autocmd BufWinEnter * call add(g:seen, expand('<afile>:t'))")
     neovim.keys("gha")
     desk.wait_for_turns(2)
     assert desk.on_disk("pkg/new.py") == "NEW = True\n"
     wait_for(
         lambda: neovim.lua("return vim.api.nvim_buf_get_name(0)").endswith("pkg/new.py"), "the file took its place"
     )
+    assert neovim.lua("return vim.g.seen") == ["new.py"], "nothing else shows until it is made"
 
 
 def test_lines_above_the_first_one_are_seen(desk: ClientDesk) -> None:

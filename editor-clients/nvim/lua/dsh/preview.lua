@@ -1,17 +1,24 @@
 ---Preview: the buffers of proposed files that do not exist yet.
+---
+---Rules: one gives way when it is known what became of its file, not when that was decided: an accepted file has yet
+---to be made.
 
 local buffers = require('dsh.buffers')
+local client = require('dsh.client')
+local feed = require('dsh.feed')
 local marks = require('dsh.marks')
+local views = require('dsh.view')
 
 local M = {}
 
 local ns = vim.api.nvim_create_namespace('dsh.preview')
-local previews = {} ---@type table<string, integer> by URI
+local previews = {} ---@type table<string, integer> by hunk id
+local leaving = {} ---@type table<string, dsh.Waiting> by hunk id, those that nobody is asked about any more
 
----@param uri string
+---@param one dsh.Waiting
 ---@return integer? bufnr
-function M.of(uri)
-  local bufnr = previews[uri]
+function M.of(one)
+  local bufnr = previews[one.hunk.id]
   return bufnr and vim.api.nvim_buf_is_loaded(bufnr) and bufnr or nil
 end
 
@@ -19,13 +26,13 @@ end
 ---@param one dsh.Waiting
 ---@return integer bufnr
 function M.open(one)
-  local bufnr = M.of(one.uri)
+  local bufnr = M.of(one)
   if bufnr then
     return bufnr
   end
   local path = vim.uri_to_fname(one.uri)
   bufnr = vim.api.nvim_create_buf(false, true)
-  previews[one.uri] = bufnr
+  previews[one.hunk.id] = bufnr
   vim.api.nvim_buf_set_name(bufnr, ('dsh:/proposal/%s%s'):format(one.proposal, path))
   vim.api.nvim_buf_set_lines(bufnr, 0, -1, false, marks.lines_of(one.hunk.newText))
   vim.bo[bufnr].modifiable = false
@@ -48,12 +55,11 @@ local function before(win)
   return buffers.last_document() or vim.api.nvim_create_buf(true, false)
 end
 
----A preview that is decided gives way to the file if that is there now, else to what was there before.
----@param uri string
-function M.close(uri)
-  local bufnr = M.of(uri)
-  previews[uri] = nil
-  local path = vim.uri_to_fname(uri)
+---Give way to the file if that is there now, else to what was there before.
+local function close(one)
+  local bufnr = M.of(one)
+  previews[one.hunk.id] = nil
+  local path = vim.uri_to_fname(one.uri)
   for _, win in ipairs(bufnr and vim.fn.win_findbuf(bufnr) or {}) do
     local file = vim.uv.fs_stat(path) and vim.fn.bufadd(path) or before(win)
     vim.bo[file].buflisted = true
@@ -61,6 +67,39 @@ function M.close(uri)
   end
   if bufnr and vim.api.nvim_buf_is_valid(bufnr) then
     vim.api.nvim_buf_delete(bufnr, { force = true })
+  end
+end
+
+---Whether an accepted file has yet to be made; nobody waits for a server that is gone, or for another session's.
+local function is_on_its_way(one)
+  local review = client.get()
+    and views.find(feed.view(), 'review', function(item)
+      return item.proposal == one.proposal
+    end)
+  return review
+    and vim.iter(views.hunks(review)):any(function(hunk)
+      return hunk.id == one.hunk.id and not hunk.outcome
+    end)
+end
+
+---Nobody is asked about a file any more.
+---@param one dsh.Waiting
+function M.leave(one)
+  leaving[one.hunk.id] = one
+end
+
+---Close what gives way now.
+---@param waits table<string, true> by hunk id, what waits (again)
+function M.close_decided(waits)
+  for id, one in pairs(leaving) do
+    if waits[id] or not is_on_its_way(one) then
+      leaving[id] = nil
+      if not waits[id] then
+        vim.schedule(function()
+          close(one)
+        end)
+      end
+    end
   end
 end
 

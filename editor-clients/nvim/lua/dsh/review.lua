@@ -177,7 +177,7 @@ local function show(one)
   if one.mark and marks.is_there(one.mark) then
     return true
   end
-  local bufnr = one.kind == 'create' and preview.of(one.uri) or one.kind ~= 'create' and buffers.of(one.uri) or nil
+  local bufnr = one.kind == 'create' and preview.of(one) or one.kind ~= 'create' and buffers.of(one.uri) or nil
   one.bufnr, one.mark = bufnr, nil
   if not bufnr then
     return true
@@ -195,9 +195,7 @@ local function forget(one)
     marks.clear(one.mark)
   end
   if one.kind == 'create' then
-    vim.schedule(function()
-      preview.close(one.uri)
-    end)
+    preview.leave(one)
   end
 end
 
@@ -221,6 +219,7 @@ local function take(files)
       forget(one)
     end
   end
+  preview.close_decided(now)
   update_keys()
   return all_shown
 end
@@ -305,7 +304,8 @@ local function go(step)
   end
   local files, at = M.files(), 0
   for i, file in ipairs(files) do
-    at = (buffers.of(file.uri) or preview.of(file.uri)) == bufnr and i or at
+    local is_here = buffers.of(file.uri) == bufnr or found[1] ~= nil and found[1].uri == file.uri
+    at = is_here and i or at
   end
   local file = files[(at - 1 + step) % math.max(#files, 1) + 1]
   local candidates = vim.tbl_filter(function(one)
