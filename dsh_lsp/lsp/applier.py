@@ -12,6 +12,7 @@ from functools import partial
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
 
 from dsh_lsp.decisions import EditLanded
 from dsh_lsp.errors import ToolError
@@ -54,6 +55,7 @@ class Applier:
         accepted: Callable[[str], list[Item]],
         settle: Callable[[Settled], None],
         copies: Copies,
+        tasks: TaskGroup,
     ) -> None:
         self._log = log
         self._documents = documents
@@ -63,11 +65,14 @@ class Applier:
         self._settle = settle
         self._late = LateEdits(documents, editor, self._log_landed)
         self._told_unsaved = False
-        self._whole_files = WholeFiles(log=log, documents=documents, editor=editor, copies=copies, settle=settle)
+        self._whole_files = WholeFiles(
+            log=log, documents=documents, editor=editor, copies=copies, tasks=tasks, settle=settle
+        )
 
     def close(self) -> None:
         """Look for late edits no longer."""
         self._late.close()
+        self._whole_files.close()
 
     def is_unconfirmed(self, key: str) -> bool:
         """Whether an edit of a document was sent, given up, and may still arrive."""

@@ -18,11 +18,11 @@ from dsh_lsp.abort import Disposer
 from dsh_lsp.decisions import EditLanded, Position, ReviewOpened
 from dsh_lsp.errors import ToolError
 from dsh_lsp.events import LogEvent, TurnStart
-from dsh_lsp.lsp.documents import Document, DocumentChanged, Documents, identity, spelled_path_of
+from dsh_lsp.lsp.documents import Document, DocumentChanged, Documents, identity, spelled_path_of, uri_of
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.workspace.changes import Prepared
-from dsh_lsp.workspace.copies import Copies
-from dsh_lsp.workspace.disk import read_file
+from dsh_lsp.workspace.copies import Copies, is_like
+from dsh_lsp.workspace.disk import read_bytes, read_file
 from dsh_lsp.workspace.edits import (
     FileChange,
     FileDelete,
@@ -56,6 +56,7 @@ class TakeBack:
     """How an edit is taken back: a change of its file, and the hunk of it in the text as it is now."""
 
     edit: EditLanded
+    uri: str
     prepared: Prepared
     text: Rope
     span: Span
@@ -72,6 +73,7 @@ class LandedEdits:
         self._copies = copies
         self._guarded = guarded
         self._paths: dict[str, Path] = {}  # the real ones of the edits of this life
+        self._moved: dict[str, Path] = {}  # where an edit's file is, if a later edit renamed it
         self._turn: int | None = None
         self._turns: dict[str, int | None] = {}  # of each proposal; None for one that took others back
         self._undoes: dict[str, str] = {}
@@ -130,6 +132,11 @@ class LandedEdits:
         return list(groups.values())
 
     def _path(self, edit: EditLanded) -> Path:
+        """Where the file is now that an edit changed, made or renamed, or was when it was deleted."""
+        if (moved := self._moved.get(edit.hunk)) is not None:
+            return moved
+        if edit.new_uri is not None:
+            return Path(identity(edit.new_uri))
         return self._paths.get(edit.hunk) or Path(identity(edit.uri))
 
     def keep(self, hunk: str) -> None:
@@ -165,6 +172,11 @@ class LandedEdits:
             return self._plan_untitled(edit)
         return self._plan_edit(edit, path) if edit.kind == "edit" else self._plan_whole(edit, path)
 
+    def _uri(self, edit: EditLanded) -> str:
+        """The client's own spelling, as long as the file has not been renamed since."""
+        moved = self._moved.get(edit.hunk)
+        return uri_of(moved) if moved is not None else edit.new_uri or edit.uri
+
     def _plan_untitled(self, edit: EditLanded) -> TakeBack:
         document = self._documents.get(edit.uri)
         if document is None:
@@ -172,36 +184,50 @@ class LandedEdits:
         base = Snapshot(uri=edit.uri, path=edit.uri, rope=document.rope)
         change = FileEdit(path=edit.uri, base=base, new=document.rope)
         prepared = Prepared(change=change, path=Path(document.key))
-        return TakeBack(edit=edit, prepared=prepared, text=document.rope, span=self._place(edit, document.rope))
+        span = self._place(edit, document.rope)
+        return TakeBack(edit=edit, uri=edit.uri, prepared=prepared, text=document.rope, span=span)
 
     def _plan_edit(self, edit: EditLanded, spelled: Path) -> TakeBack:
         path = self._path(edit)
-        known = edit.hunk in self._paths or path == spelled  # else what led to the file may lead elsewhere now
+        is_known = edit.hunk in self._paths or edit.hunk in self._moved
+        known = is_known or path == spelled  # else what led to the file may lead elsewhere now
         name = shown(self._root, path)
         rope = self._text(path, name)
-        change = FileEdit(path=name, base=Snapshot(uri=edit.uri, path=name, rope=rope), new=rope)
+        uri = self._uri(edit)
+        change = FileEdit(path=name, base=Snapshot(uri=uri, path=name, rope=rope), new=rope)
         prepared = self._prepared(change, path, allowed=known)
-        return TakeBack(edit=edit, prepared=prepared, text=rope, span=self._place(edit, rope))
+        return TakeBack(edit=edit, uri=uri, prepared=prepared, text=rope, span=self._place(edit, rope))
 
-    def _plan_whole(self, edit: EditLanded, path: Path) -> TakeBack:
-        name = shown(self._root, path)
+    def _plan_whole(self, edit: EditLanded, spelled: Path) -> TakeBack:
+        name = shown(self._root, spelled)
         match edit.kind:
             case "rename":
-                target = spelled_path_of(edit.new_uri or "")
-                if target is None or not target.is_file():
+                path = self._moved.get(edit.hunk) or spelled_path_of(edit.new_uri or "")
+                if path is None or not path.is_file():
                     raise ToolError("the renamed file is not there any more", code="CANNOT_UNDO")
-                change = FileRename(path=shown(self._root, target), new_path=name)
-                return _whole(edit, self._prepared(change, target, path))
+                if not self._is_what_was_renamed(edit, path):
+                    raise ToolError("another file has that name now, or nothing is left of it", code="CANNOT_UNDO")
+                change = FileRename(path=shown(self._root, path), new_path=name)
+                return self._whole(edit, self._prepared(change, path, spelled))
             case "delete":
                 copy = edit.copy or ""
                 back = FileRestore(path=name, data=self._copies.read(copy), mode=self._copies.mode_of(copy))
-                return _whole(edit, self._prepared(back, path))
+                return self._whole(edit, self._prepared(back, spelled))
             case _:
+                path = self._moved.get(edit.hunk) or spelled
+                name = shown(self._root, path)
                 text = str(self._text(path, name))
                 if not same_lines(text, edit.after):
                     raise ToolError("the new file was changed since", code="CANNOT_UNDO")
                 change_back = FileDelete(path=name, data=edit.after.encode(), text=text)
-                return _whole(edit, self._prepared(change_back, path))
+                return self._whole(edit, self._prepared(change_back, path))
+
+    def _is_what_was_renamed(self, edit: EditLanded, path: Path) -> bool:
+        """Whether a file is the one that a rename has left there; one too large to be kept is known by its name."""
+        return edit.copy is None or is_like(self._copies.read(edit.copy), read_bytes(path, shown(self._root, path)))
+
+    def _whole(self, edit: EditLanded, prepared: Prepared) -> TakeBack:
+        return TakeBack(edit=edit, uri=self._uri(edit), prepared=prepared, text=Rope.of(""), span=Span(0, 0))
 
     def _prepared(
         self, change: FileChange, path: Path, new_path: Path | None = None, *, allowed: bool = True
@@ -251,21 +277,38 @@ class LandedEdits:
                 self._turns[proposal] = None if undoes else self._turn
             case EditLanded() as edit if edit.hunk in self._undoes:
                 self._forget(self._undoes[edit.hunk])
+                self._follow(edit)
             case EditLanded() as edit:
+                self._follow(edit)
                 self._edits[edit.hunk] = edit
                 self._fresh[edit.hunk] = edit
             case _:
                 pass
 
+    def _follow(self, rename: EditLanded) -> None:
+        """What landed in a file that has another name now stands there."""
+        new = spelled_path_of(rename.new_uri) if rename.new_uri is not None else None
+        if new is None:
+            return
+        old = Path(identity(rename.uri))
+        for edit in self._edits.values():
+            if edit.kind != "delete" and self._path(edit) == old:
+                self._moved[edit.hunk] = new
+
     def _on_event(self, event: LogEvent) -> None:
         self._note(event)
-        if isinstance(event.data, EditLanded) and event.data.hunk in self._edits:
+        if not isinstance(event.data, EditLanded):
+            return
+        if event.data.hunk in self._edits:
             document = self._documents.get(event.data.uri)
             if (path := Path(document.key) if document else spelled_path_of(event.data.uri)) is not None:
                 self._paths[event.data.hunk] = path
             self._mark(event.data)
+        if event.data.new_uri is not None and (document := self._documents.get(event.data.new_uri)) is not None:
+            self._on_open(document)
 
     def _forget(self, hunk: str) -> None:
+        self._moved.pop(hunk, None)
         self._edits.pop(hunk, None)
         self._fresh.pop(hunk, None)
         self._marks.pop(hunk, None)
@@ -336,7 +379,3 @@ def _copies_at(at: int, lines: str, text: Rope) -> int:
 def edges(edit: EditLanded) -> tuple[Position, Position]:
     """Where an edit began and ended."""
     return edit.range.start, edit.range.end
-
-
-def _whole(edit: EditLanded, prepared: Prepared) -> TakeBack:
-    return TakeBack(edit=edit, prepared=prepared, text=Rope.of(""), span=Span(0, 0))

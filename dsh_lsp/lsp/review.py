@@ -73,6 +73,7 @@ class Reviews:
             accepted=self._accepted,
             settle=self._settle,
             copies=copies,
+            tasks=tasks,
         )
         self._preview = Preview(
             documents=documents,

@@ -101,7 +101,7 @@ class Undo:
 
     def _file(self, proposal: str, plans: Sequence[TakeBack]) -> FileUnderReview:
         first = plans[0]
-        file = FileUnderReview(proposal, first.prepared, first.edit.new_uri or first.edit.uri, first.text)
+        file = FileUnderReview(proposal, first.prepared, first.uri, first.text)
         for plan in sorted(plans, key=lambda plan: plan.span.start):
             back = Hunk(id=self._new_id(), span=plan.span, old=plan.edit.after, new=plan.edit.before)
             is_text = plan.edit.kind == "edit"

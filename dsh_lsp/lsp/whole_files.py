@@ -1,7 +1,8 @@
 """Whole files: creates, renames and deletes what a person has accepted, and looks whether the disk shows it.
 
 Rules: a document that the editor holds is renamed or deleted by the editor where it can, anything else directly; one
-that holds the user's unsaved text is left alone, for editors save or lose that text on the way.
+that holds the user's unsaved text is left alone, for editors save or lose that text on the way; what an editor does
+after it was given up, as when it asks its user first, is told whenever it is seen.
 Source: what real editors were seen to do: some save a buffer when they rename it, some ignore file operations and
 answer `applied: true`, and some empty the file that they are asked to create.
 """
@@ -10,9 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from pathlib import Path
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
 
 from dsh_lsp.decisions import Outcome
 from dsh_lsp.errors import ToolError
@@ -29,6 +32,7 @@ from dsh_lsp.workspace.files import landed_on_disk
 
 LABEL = "DSH"
 LOOK_S = (0.0, 0.05, 0.2, 0.75)  # when to look at the disk after the editor has answered
+LATE_LOOKS, LATE_LOOK_S = 120, 0.5  # how often to look on after it was given up
 
 
 class WholeFiles:
@@ -41,31 +45,58 @@ class WholeFiles:
         documents: Documents,
         editor: Editor,
         copies: Copies,
+        tasks: TaskGroup,
         settle: Callable[[Iterable[tuple[Item, HunkOutcome]]], None],
     ) -> None:
         self._log = log
         self._documents = documents
         self._editor = editor
         self._copies = copies
+        self._tasks = tasks
         self._settle = settle
+        self._late: dict[Path, anyio.CancelScope] = {}
+
+    def close(self) -> None:
+        """Look for what was given up no longer."""
+        for scope in self._late.values():
+            scope.cancel()
 
     async def carry_out(self, item: Item) -> None:
         """Do it, log it if the disk shows it, and settle the item."""
         item.state = "sent"
         prepared = item.file.prepared
+        if (late := self._late.get(prepared.path)) is not None:
+            late.cancel()  # what is seen from now on is this
         try:
-            copy, outcome = await self._act(prepared, item.hunk.id)
+            copy, outcome = await self._act(prepared, item)
         except ToolError as error:
             self._settle([(item, item.as_outcome("notLanded", note=str(error)))])
             return
         if outcome == "landed":
-            view = Document(item.file.uri, None, item.file.text)
-            described = replace(item.file.describe(view, items=[], version=None), uri=uri_of(prepared.path))
-            self._log.append(landed_on_disk(item.file.proposal, item.hunk, described, copy))
+            self._log_landed(item, copy)
+        else:
+            self._tasks.start_soon(self._look_on, item, copy)
         self._settle([(item, item.as_outcome(outcome))])
 
-    async def _act(self, prepared: Prepared, hunk: str) -> tuple[str | None, Outcome]:
-        """Keep a copy of what goes, then act.
+    def _log_landed(self, item: Item, copy: str | None) -> None:
+        view = Document(item.file.uri, None, item.file.text)
+        described = replace(item.file.describe(view, items=[], version=None), uri=uri_of(item.file.path))
+        self._log.append(landed_on_disk(item.file.proposal, item.hunk, described, copy))
+
+    async def _look_on(self, item: Item, copy: str | None) -> None:
+        path = item.file.path
+        with anyio.CancelScope() as scope:
+            self._late[path] = scope
+            for _ in range(LATE_LOOKS):
+                await anyio.sleep(LATE_LOOK_S)
+                if await anyio.to_thread.run_sync(is_done, item.file.prepared):
+                    self._log_landed(item, copy)
+                    break
+        if self._late.get(path) is scope:
+            del self._late[path]
+
+    async def _act(self, prepared: Prepared, item: Item) -> tuple[str | None, Outcome]:
+        """Keep a copy of what goes, unless that takes something back, then act.
 
         Raises:
             ToolError: nothing was done.
@@ -77,7 +108,9 @@ class WholeFiles:
         if there is not None and await self._differs(there, prepared):  # a buffer that kept its name may stay
             raise ToolError("the editor holds another text under the new name", code="EXISTS")
         await anyio.to_thread.run_sync(prepared.check)
-        copy = await anyio.to_thread.run_sync(copy_of, prepared, hunk, self._copies)
+        copy = None
+        if item.undoes is None:
+            copy = await anyio.to_thread.run_sync(copy_of, prepared, item.hunk.id, self._copies)
         operation = self._operation(prepared, document)
         if operation is None:
             await anyio.to_thread.run_sync(carry_out, prepared)

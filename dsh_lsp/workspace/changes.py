@@ -78,13 +78,14 @@ def prepare(
             _check_free(root, real, change.path, is_open)
         case FileRename(new_path=new_path):
             _check_plain(root, change.path, real)
+            known = replace(change, data=_data_of(real, change.path))
             target = resolve(root, new_path, approved, guarded, kind="edit")
             check_writable(root, target, approved, guarded)
             if target == real:
                 raise ToolError(f"{change.path} has that name already", code="NO_CHANGE")
             if not (target.exists() and target.samefile(real)):
                 _check_free(root, target, new_path, is_open)
-            return Prepared(change=change, path=real, new_path=target, may_write=may_write)
+            return Prepared(change=known, path=real, new_path=target, may_write=may_write)
         case FileDelete():
             _check_plain(root, change.path, real)
             data = read_bytes(real, change.path)
@@ -102,10 +103,15 @@ def _check_content(change: FileChange, real: Path, guarded: Guarded) -> None:
     match change:
         case FileEdit(base=Snapshot(rope=rope)):
             guarded.check_content(str(rope), change.path)
-        case FileRename() | FileDelete() if real.is_file() and real.stat().st_size <= MAX_FILE_BYTES:
-            guarded.check_content(read_bytes(real, change.path), change.path)
+        case FileRename() | FileDelete() if (data := _data_of(real, change.path)) is not None:
+            guarded.check_content(data, change.path)
         case _:
             pass
+
+
+def _data_of(real: Path, name: str) -> bytes | None:
+    """What a file holds, if it is one and not too large."""
+    return read_bytes(real, name) if real.is_file() and real.stat().st_size <= MAX_FILE_BYTES else None
 
 
 def _check_free(root: Path, real: Path, name: str, is_open: Callable[[Path], bool]) -> None:
@@ -180,10 +186,15 @@ def is_done(prepared: Prepared) -> bool:
 
 
 def copy_of(prepared: Prepared, hunk: str, copies: Copies) -> str | None:
-    """Keep what a change takes away; the copy's name.
+    """Keep what a change takes away, and what is known again by it under another name; the copy's name.
 
     Raises:
         ToolError: `NOT_WRITABLE`.
     """
-    change = prepared.change
-    return copies.keep(hunk, change.data, change.mode) if isinstance(change, FileDelete) else None
+    match prepared.change:
+        case FileDelete(data=data, mode=mode):
+            return copies.keep(hunk, data, mode)
+        case FileRename(data=bytes() as data):
+            return copies.keep(hunk, data)
+        case _:
+            return None

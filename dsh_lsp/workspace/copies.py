@@ -1,4 +1,4 @@
-"""Copies: what a session takes away from the user's files, kept beside its log so that it can be given back."""
+"""Copies: what a session takes away from the user's files or moves, kept beside its log to be given back or known."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 
 from dsh_lsp.errors import ToolError
@@ -65,3 +66,11 @@ class Copies:
                     shutil.copy2(path, self._folder / path.name)
         except OSError as error:  # what is missing is told when it is wanted
             log.warning("copies of deleted files cannot be taken over: %s", error.strerror)
+
+
+def is_like(kept: bytes, now: bytes) -> bool:
+    """Whether a file is, as far as its text tells, the one that was kept: at least half of the lines are the same."""
+    if kept == now:
+        return True
+    before, after = (Counter(filter(None, map(bytes.strip, data.splitlines()))) for data in (kept, now))
+    return 2 * (before & after).total() >= max(before.total(), after.total(), 1)

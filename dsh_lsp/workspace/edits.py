@@ -76,10 +76,11 @@ class FileRestore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRename:
-    """A file gets another name, which must be free."""
+    """A file gets another name, which must be free; `data` is what it held when proposed, unless too much."""
 
     path: str
     new_path: str
+    data: bytes | None = None
     kind: FileKind = "rename"
 
 

@@ -74,6 +74,43 @@ def test_an_editor_that_says_yes_and_does_nothing_is_not_believed(root, change) 
     play(root, story, IGNORES, resource_operations=ABLE)
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["once", "accepted twice"])
+@pytest.mark.parametrize("change", [FileRename(path="a.txt", new_path="b.txt"), FileDelete(path="a.txt")])
+def test_what_an_editor_does_late_as_when_it_asks_its_user_first_is_told_once_and_can_be_taken_back(
+    root, change, again: bool
+) -> None:
+    async def story(bench: Bench) -> None:
+        await bench.open("a.txt")
+        for _ in range(1 + again):
+            (outcome,) = await bench.land(change)
+            assert outcome.outcome == "unconfirmed"
+        await anyio.sleep(20)
+        bench.editor.close(bench.uri("a.txt"))
+        (root / "a.txt").rename(root / ("b.txt" if change.kind == "rename" else "../gone.txt"))
+        await anyio.sleep(5)
+        (landed,) = bench.landed()
+        assert (landed.kind, landed.uri) == (change.kind, bench.uri("a.txt"))
+        assert await bench.rewind() == [None]
+        assert (root / "a.txt").read_text() == TEXT
+        (root / "a.txt").unlink()
+        await anyio.sleep(60)
+        assert len(bench.landed()) == 2, "nobody looks any more"
+
+    play(root, story, IGNORES, resource_operations=ABLE)
+
+
+def test_nobody_looks_for_what_was_given_up_in_a_session_that_is_closed(root) -> None:
+    async def story(bench: Bench) -> None:
+        await bench.open("a.txt")
+        await bench.land(FileDelete(path="a.txt"))
+        bench.reviews.close()
+        (root / "a.txt").unlink()
+        await anyio.sleep(5)
+        assert bench.landed() == []
+
+    play(root, story, IGNORES, resource_operations=ABLE)
+
+
 @pytest.mark.parametrize("operations", [ABLE, frozenset()], ids=["by the editor", "directly"])
 @pytest.mark.parametrize("change", [FileRename(path="a.txt", new_path="b.txt"), FileDelete(path="a.txt")])
 def test_a_document_with_the_users_unsaved_text_is_left_alone(root, operations, change) -> None:
