@@ -26,8 +26,9 @@ from dsh_lsp.lsp.whole_files import WholeFiles
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.disk import text_on_disk
-from dsh_lsp.workspace.edits import Absent, FileEdit, Hunk, HunkOutcome, Landed, Touched
+from dsh_lsp.workspace.edits import FileEdit, Hunk, HunkOutcome
 from dsh_lsp.workspace.files import lines_of, write_hunks
+from dsh_lsp.workspace.passage import Absent, Landed, Passage, Touched
 from dsh_lsp.workspace.places import around
 from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Span, with_line_ending, without_last_end
@@ -179,7 +180,8 @@ class Applier:
                     item.hunk = hunk
                     given_up = result.final == "refused" or (last and result.final != "stale")
                     item.state = "pending" if given_up else "accepted"
-                    if (now := self._text_after(document, item)) is not None and not item.follow(document.rope, now):
+                    now = self._text_after(document, item)
+                    if now is not None and not item.follow(Passage(document.rope, now)):
                         settled.append((item, item.as_outcome("conflict", current=str(now))))
         if lost:
             self._late.wait_for(document.key, result.before, lost, answered=result.answered)

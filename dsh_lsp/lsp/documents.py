@@ -26,6 +26,7 @@ from dsh_lsp.decisions import Position, Range
 from dsh_lsp.errors import ToolError
 from dsh_lsp.hooks import Emit
 from dsh_lsp.wire import JsonObject
+from dsh_lsp.workspace.passage import Passage
 from dsh_lsp.workspace.rope import Place, Rope
 from dsh_lsp.workspace.text import Change, Span, is_saved
 
@@ -193,12 +194,20 @@ class Document:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentChanged:
-    """A document's text became another one, by these changes, one after the other."""
+    """A document's text became another one."""
 
     document: Document
-    before: Rope
-    after: Rope
-    changes: tuple[Change, ...]
+    passage: Passage
+
+    @property
+    def before(self) -> Rope:
+        """The text that it was."""
+        return self.passage.before
+
+    @property
+    def after(self) -> Rope:
+        """The text that it is."""
+        return self.passage.after
 
 
 Hinter = Callable[[Document], list[JsonObject]]
@@ -342,7 +351,7 @@ class Documents:
             return
         before, trace = document.rope, list[Change]()
         document.apply(version, changes, trace)
-        self.changed(DocumentChanged(document=document, before=before, after=document.rope, changes=tuple(trace)))
+        self.changed(DocumentChanged(document=document, passage=Passage(before, document.rope, tuple(trace))))
 
     def close(self, uri: str) -> None:
         """Take a didClose; another document of the file, if there is one, is followed from now on."""

@@ -31,7 +31,6 @@ from dsh_lsp.workspace.edits import (
     FileRestore,
     Hunk,
     Snapshot,
-    followed,
 )
 from dsh_lsp.workspace.paths import NOTHING, Guarded, check_writable, rights_key, shown
 from dsh_lsp.workspace.places import find_again
@@ -345,7 +344,7 @@ class LandedEdits:
         for mark in [mark for mark in self._marks.values() if mark.key == key]:
             if mark.rope is event.after:
                 continue  # it was seen in this very change
-            hunk = followed(mark.hunk, event.before, event.after, event.changes)
+            hunk = event.passage.follow(mark.hunk)
             if hunk is None or mark.rope is not event.before or _is_given_back(mark, event.before, event.after, hunk):
                 del self._marks[mark.edit.hunk]
                 self._lost.add(mark.edit.hunk)

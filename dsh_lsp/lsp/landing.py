@@ -18,7 +18,8 @@ from dsh_lsp.lsp.documents import Document, DocumentChanged, Documents
 from dsh_lsp.lsp.editor import APPLY_TIMEOUT_S, ApplyReply, Editor
 from dsh_lsp.lsp.manners import Manners
 from dsh_lsp.wire import JsonObject, encode
-from dsh_lsp.workspace.edits import Absent, Hunk, Landed, Touched, Verdict, applied, followed, judge, minimal
+from dsh_lsp.workspace.edits import Hunk, applied, minimal
+from dsh_lsp.workspace.passage import Absent, Landed, Touched, Verdict, judge
 from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Change, Span, is_empty_line, line_end_of, without_last_end
 
@@ -227,7 +228,7 @@ async def attempt(
                     landed(hunk, now.span)
                 elif isinstance(now, Absent):  # step by step: another line with the same text is not its place
                     step = was.hunk if isinstance(was, Absent) else None
-                    place = step and followed(step, event.before, event.after, event.changes)
+                    place = step and event.passage.follow(step)
                     now = Touched() if place is None else Absent(place)
                 verdicts[hunk.id] = now
             seen.changed()

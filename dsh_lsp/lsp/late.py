@@ -20,7 +20,8 @@ from dsh_lsp.lsp.editor import Editor
 from dsh_lsp.lsp.landing import SETTLE_S, judge_shown
 from dsh_lsp.lsp.proposal import FileUnderReview
 from dsh_lsp.workspace.disk import text_on_disk
-from dsh_lsp.workspace.edits import Absent, Hunk, Landed, Touched, Verdict
+from dsh_lsp.workspace.edits import Hunk
+from dsh_lsp.workspace.passage import Absent, Landed, Touched, Verdict
 from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Span
 

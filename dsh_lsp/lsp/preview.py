@@ -18,7 +18,7 @@ from dsh_lsp.lsp.documents import DocumentChanged, Documents
 from dsh_lsp.lsp.editor import Editor
 from dsh_lsp.lsp.proposal import Item, Proposal
 from dsh_lsp.wire import JsonObject
-from dsh_lsp.workspace.edits import Absent, Landed, Touched, judge
+from dsh_lsp.workspace.passage import Absent, Landed, Touched, judge
 
 NOTE = "dsh"
 ANNOTATION = {"label": "DSH", "description": "proposed by the agent", "needsConfirmation": True}

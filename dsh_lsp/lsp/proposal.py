@@ -22,13 +22,12 @@ from dsh_lsp.workspace.edits import (
     Hunk,
     HunkOutcome,
     ended,
-    followed,
     outcome_of,
     plan_hunks,
     text_before,
 )
+from dsh_lsp.workspace.passage import Passage
 from dsh_lsp.workspace.rope import Rope
-from dsh_lsp.workspace.text import Change
 
 STILL_SHOWN = "the review was cancelled, but the editor still shows it to the user, who may apply it there"
 
@@ -66,13 +65,13 @@ class Item:
         text = self.hunk.new if self.edited and outcome.outcome == "landed" else None
         return HunkDecided(id=self.hunk.id, outcome=outcome.outcome, text=text, comment=outcome.comment)
 
-    def follow(self, before: Rope, after: Rope, changes: Sequence[Change] | None = None) -> bool:
-        """Move with the changes of the text, where they are known; False if the hunk's own lines changed."""
+    def follow(self, passage: Passage) -> bool:
+        """Move to a later version of the text; False if the hunk's own lines changed."""
         if not self.file.changes_text:
             return True  # it is about a whole file, which is looked at when it is carried out
-        hunk = followed(self.hunk, before, after, changes)
+        hunk = passage.follow(self.hunk)
         if hunk is not None:
-            self.hunk = ended(hunk, after)
+            self.hunk = ended(hunk, passage.after)
         return hunk is not None
 
 
@@ -135,7 +134,8 @@ class FileUnderReview:
     def rebase(self, before: Rope, after: Rope) -> list[Item]:
         """Move all waiting hunks to another text; returns those whose own lines changed."""
         self.text = after
-        return [item for item in self.waiting if not item.follow(before, after)]
+        passage = Passage(before, after)
+        return [item for item in self.waiting if not item.follow(passage)]
 
     def describe(self, document: Document, *, items: Sequence[Item], version: int | None) -> ReviewFile:
         """The file as events and lists show it; `document` holds the text that the spans count in."""

@@ -343,11 +343,7 @@ class Reviews:
         shown = [item for item in waiting if item.previewed]
         if shown:
             self._preview.take(shown, event)
-        lost = [
-            item
-            for item in waiting
-            if not item.previewed and not item.follow(event.before, event.after, event.changes)
-        ]
+        lost = [item for item in waiting if not item.previewed and not item.follow(event.passage)]
         self._settle((item, self._conflict(item)) for item in lost)
         self._refresh(files)
 

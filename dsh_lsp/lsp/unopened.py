@@ -18,7 +18,8 @@ from dsh_lsp.lsp import landing
 from dsh_lsp.lsp.documents import Document, Documents
 from dsh_lsp.lsp.editor import Editor
 from dsh_lsp.workspace.disk import text_on_disk
-from dsh_lsp.workspace.edits import Hunk, Landed, Verdict
+from dsh_lsp.workspace.edits import Hunk
+from dsh_lsp.workspace.passage import Landed, Verdict
 from dsh_lsp.workspace.rope import Rope
 
 POLL_S = 0.1

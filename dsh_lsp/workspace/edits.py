@@ -1,7 +1,6 @@
-"""Edits: what a tool proposes, cut into hunks that move with the user's typing.
+"""Edits: what a tool proposes, cut into hunks of whole lines.
 
-Rules: hunks are whole lines and never overlap; a hunk conflicts only when its own lines changed; whether it
-landed is judged by the text that stands there, never by what anyone says.
+Rules: hunks never overlap; they have the line ends of the text that they go into, and join no line to another.
 """
 
 from __future__ import annotations
@@ -163,85 +162,6 @@ def outcome_of(change: FileChange, hunk: Hunk, outcome: Outcome, **more: Any) ->
     return HunkOutcome(hunk=hunk, path=change.path, kind=change.kind, new_path=target, outcome=outcome, **more)
 
 
-def moved(hunk: Hunk, changes: Sequence[Change], after: Rope) -> Hunk | None:
-    """The hunk after changes elsewhere, in the text after all of them; None if one touched the hunk's lines."""
-    span = hunk.span
-    for change in changes:
-        if change.span.end <= span.start:
-            span = span.shifted(change.growth)
-        elif change.span.start < span.end:
-            return None
-    starts_line = span.start == 0 or after[span.start - 1] in "\r\n"
-    ends_line = hunk.old.endswith(("\r", "\n")) or not hunk.old or span.end == len(after)
-    return replace(hunk, span=span) if starts_line and ends_line else None
-
-
-def followed(hunk: Hunk, before: Rope, after: Rope, changes: Sequence[Change] | None) -> Hunk | None:
-    """The hunk in `after`, by the changes that led there where they are known; None if its own lines changed.
-
-    A change that covers the hunk's lines may have left them as they were; one that cuts them has done so only if
-    they end or begin where they did. Each is looked at alone: in what several leave behind, another line with the
-    same text could be taken for the one that is gone.
-    """
-    if changes is None:
-        return _unchanged(hunk, before, after)
-    if (there := moved(hunk, changes, after)) is not None:
-        return there
-    text, place = before, hunk
-    for change in changes:
-        step = text.changed(change)
-        covers = change.span.start <= place.span.start and place.span.end <= change.span.end
-        there = moved(place, [change], step) or (
-            _unchanged(place, text, step) if covers else _uncut(place, change, step)
-        )
-        if there is None:
-            return None
-        text, place = step, there
-    return place
-
-
-def _uncut(hunk: Hunk, change: Change, after: Rope) -> Hunk | None:
-    """The hunk after a change that began or ended within its lines, if these read as before."""
-    there = Span(
-        change.span.start, change.span.start + len(change.text)
-    )  # what is new; the rest must be the hunk's own
-    tail = hunk.span.shifted(change.growth)
-    kept = [hunk.span] if hunk.span.start < there.start and hunk.span.end <= there.end else []
-    kept += [tail] if change.span.end < hunk.span.end and tail.start >= there.start else []
-    for place in kept:
-        starts_line = place.start == 0 or (place.start > 0 and after[place.start - 1] in "\r\n")
-        ends_line = hunk.old.endswith(("\r", "\n")) or place.end == len(after)
-        if starts_line and ends_line and after[place.start : place.end] == hunk.old:
-            return replace(hunk, span=place)
-    return None
-
-
-def _unchanged(hunk: Hunk, before: Rope, after: Rope) -> Hunk | None:
-    verdict = judge(before, [hunk], after)[hunk.id]
-    if isinstance(verdict, Absent):
-        return verdict.hunk
-    plain = _plain(hunk, before)
-    verdict = judge(before.plain, [plain], after.plain)[hunk.id]
-    if not isinstance(verdict, Absent):
-        return None
-    return standing(hunk, after, _translated(verdict.hunk.span, after.plain, after))
-
-
-def _plain(hunk: Hunk, text: Rope) -> Hunk:
-    """A hunk of a text as one of the same text in plain line ends."""
-    return Hunk(
-        id=hunk.id,
-        span=_translated(hunk.span, text, text.plain),
-        old=with_line_ending(hunk.old, "\n"),
-        new=with_line_ending(hunk.new, "\n"),
-    )
-
-
-def _translated(span: Span, text: Rope, other: Rope) -> Span:
-    """A span of whole lines in a text with the same lines."""
-    return Span(other.offset_at(text.place_at(span.start)), other.offset_at(text.place_at(span.end)))
-
-
 def standing(hunk: Hunk, text: Rope, span: Span) -> Hunk:
     """The hunk over lines of a text that are its own but for their line ends: it takes these over."""
     old = text[span.start : span.end]
@@ -281,83 +201,6 @@ def applied(text: Rope, hunks: Sequence[Hunk]) -> Rope:
     for hunk in reversed(hunks):
         text = text.changed(Change(hunk.span, hunk.new))
     return text
-
-
-@dataclass(frozen=True, slots=True)
-class Landed:
-    """The hunk's new text stands at `span`."""
-
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Absent:
-    """The hunk is not applied; it would go to `hunk.span` now."""
-
-    hunk: Hunk
-
-
-@dataclass(frozen=True, slots=True)
-class Touched:
-    """The hunk's own lines hold something else now."""
-
-
-Verdict = Landed | Absent | Touched
-
-
-def judge(before: Rope, hunks: Sequence[Hunk], after: Rope) -> dict[str, Verdict]:
-    """What became of hunks of `before`, in order, in `after`, which may hold some of them and changes elsewhere.
-
-    Where repeated lines allow both readings, the one that leaves less to explain is right. Editors give what they
-    insert the line ends of their buffer: a hunk whose lines stand there with other ends has landed.
-    """
-    verdicts = _judge(before, hunks, after)
-    unclear = [h for h in hunks if isinstance(verdicts[h.id], Touched) and not same_lines(h.old, h.new)]
-    if unclear and (before.has_returns or after.has_returns or any("\r" in hunk.new for hunk in unclear)):
-        plain = _judge(before.plain, [_plain(hunk, before) for hunk in hunks], after.plain)
-        for hunk in unclear:
-            if isinstance(verdict := plain[hunk.id], Landed):
-                verdicts[hunk.id] = Landed(_translated(verdict.span, after.plain, after))
-    return verdicts
-
-
-def _judge(before: Rope, hunks: Sequence[Hunk], after: Rope) -> dict[str, Verdict]:
-    with_all = applied(before, hunks).line_changes(after)
-    with_none = before.line_changes(after)
-    likely = _weight(with_all) < _weight(with_none)
-    verdicts: dict[str, Verdict] = {}
-    growth = 0
-    for hunk in hunks:
-        start = hunk.span.start + growth
-        growth += len(hunk.new) - len(hunk.old)
-        place = _kept_at(Span(start, start + len(hunk.new)), with_all)
-        home = _kept_at(hunk.span, with_none)
-        if place is not None and (home is None or likely):
-            verdicts[hunk.id] = Landed(place)
-        elif home is not None:
-            verdicts[hunk.id] = Absent(replace(hunk, span=home))
-        else:
-            verdicts[hunk.id] = Touched()
-    return verdicts
-
-
-def _weight(changes: Sequence[Change]) -> int:
-    return sum(len(change.text) + change.span.end - change.span.start for change in changes)
-
-
-def _kept_at(place: Span, changes: Sequence[Change]) -> Span | None:
-    """Where a place is after changes to whole lines; None if they touched it.
-
-    An empty place is touched by what happens exactly there: an undone deletion looks like that.
-    """
-    empty = place.start == place.end
-    growth = 0
-    for change in changes:
-        if change.span.end < place.start or (change.span.end == place.start and not empty):
-            growth += change.growth
-        elif change.span.start < place.end or (change.span.start == place.end and empty):
-            return None
-    return place.shifted(growth)
 
 
 def minimal(hunk: Hunk) -> Change:

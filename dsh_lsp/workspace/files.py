@@ -35,24 +35,20 @@ from dsh_lsp.workspace.changes import Prepared, carry_out, copy_of, prepare
 from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.disk import create_file, read_file, replace_file
 from dsh_lsp.workspace.edits import (
-    Absent,
     FileChange,
     FileEdit,
     FileRename,
     Hunk,
     HunkOutcome,
-    Landed,
     Snapshot,
-    Touched,
-    Verdict,
     applied,
-    judge,
     outcome_of,
     plan_hunks,
     text_before,
 )
 from dsh_lsp.workspace.order import Order, Ticket
 from dsh_lsp.workspace.pages import is_large, read_page
+from dsh_lsp.workspace.passage import Absent, Landed, Touched, Verdict, judge
 from dsh_lsp.workspace.paths import NOTHING, Guarded, effects_of, resolve, shown
 from dsh_lsp.workspace.places import around
 from dsh_lsp.workspace.port import Found, Listing, OpenDocument, Page, Query

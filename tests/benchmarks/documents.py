@@ -2,11 +2,14 @@
 
 The baselines are the same keystroke in pygls' own document, and ours in the shortest file: the cost must not grow
 with the document. Ours is measured with a hunk waiting for review in the document, which has to be moved each time.
+
+A formatter may change a whole document in which many hunks wait: the baseline is one comparison of the two texts.
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
 import tempfile
 import time
 from collections.abc import Callable
@@ -28,15 +31,22 @@ from dsh_lsp.lsp.workspace import EditorWorkspace
 from dsh_lsp.session.log import SessionHeader, SessionLog
 from dsh_lsp.workspace.changes import Prepared
 from dsh_lsp.workspace.copies import Copies
-from dsh_lsp.workspace.edits import FileEdit
+from dsh_lsp.workspace.edits import FileEdit, Hunk
 from dsh_lsp.workspace.match import find_match
-from tests.benchmarks import Ratio, interleave, ratio
+from dsh_lsp.workspace.passage import Passage
+from dsh_lsp.workspace.rope import Rope
+from dsh_lsp.workspace.text import Change, Span
+from tests.benchmarks import Ratio, interleave, ratio, seconds
 
 ROUNDS = 7
 SIZES = (1_000, 100_000, 1_000_000)
 KEYS = 50
 GROWTH_LIMIT = 2.0  # from the shortest to the longest; what is measured is some 100 µs long
 LINE = "    value_{number} = compute(value_{number}, other_{number})\n"
+
+
+FORMATTED_LINES, WAITING, FORMATTED = 5_000, 200, 150
+FORMATTED_LIMIT = 10.0  # to one comparison; one for each hunk would be 200
 
 
 class _Tasks:
@@ -146,6 +156,29 @@ class _Bench:
             await anyio.lowlevel.checkpoint()
 
 
+class _Formatter:
+    """A document of which a formatter changes some lines, telling of all, while many hunks wait in it."""
+
+    def __init__(self) -> None:
+        chance = random.Random(1)
+        lines = [LINE.format(number=number) for number in range(FORMATTED_LINES)]
+        self.before = Rope.of("".join(lines))
+        starts = (self.before.offset_at((number * FORMATTED_LINES // WAITING, 0)) for number in range(WAITING))
+        self.hunks = [Hunk(id="h", span=Span(start, start), old="", new="new\n") for start in starts]
+        for _ in range(FORMATTED):
+            lines[chance.randrange(len(lines))] = f"formatted = {chance.random()}\n"
+        self.after = "".join(lines)
+
+    def follow(self) -> float:
+        after = Rope.of(self.after)
+        passage = Passage(self.before, after, [Change(Span(0, len(self.before)), self.after)])
+        return seconds(lambda: [passage.follow(hunk) for hunk in self.hunks])
+
+    def compare(self) -> float:
+        after = Rope.of(self.after)
+        return seconds(lambda: self.before.line_changes(after))
+
+
 def run(rounds: int = ROUNDS) -> list[Ratio]:
     """Compare keystrokes and edits, by the size of the document and with pygls."""
     with tempfile.TemporaryDirectory() as folder, asyncio.Runner() as runner:
@@ -161,6 +194,8 @@ def run(rounds: int = ROUNDS) -> list[Ratio]:
             rounds,
             {f"{name} {size}": getattr(file, name) for size, file in files.items() for name in ("ours", "theirs")},
         )
+    formatter = _Formatter()
+    formatted = interleave(rounds, {"follow": formatter.follow, "compare": formatter.compare})
     small, large = SIZES[0], SIZES[-1]
     return [
         *(
@@ -184,4 +219,10 @@ def run(rounds: int = ROUNDS) -> list[Ratio]:
         ratio("an edit in 1,000,000 lines, to a keystroke of pygls", edits[f"edit {large}"], keys[f"theirs {large}"]),
         ratio("an edit in 100,000 lines, to 1,000", edits[f"edit {SIZES[1]}"], edits[f"edit {small}"]),
         ratio("an edit in 1,000,000 lines, to 1,000", edits[f"edit {large}"], edits[f"edit {small}"]),
+        ratio(
+            "200 hunks through a formatter, to one comparison",
+            formatted["follow"],
+            formatted["compare"],
+            limit=FORMATTED_LIMIT,
+        ),
     ]

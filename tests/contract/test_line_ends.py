@@ -7,7 +7,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from dsh_lsp.workspace.edits import Hunk, Landed, judge, with_text
+from dsh_lsp.workspace.edits import Hunk, with_text
+from dsh_lsp.workspace.passage import Landed, judge
 from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Span
 from tests.support.review_bench import Bench, play

@@ -124,7 +124,9 @@ def test_a_change_of_a_document_that_was_never_opened_is_dropped() -> None:
 def test_only_watched_documents_tell_of_their_changes() -> None:
     documents = Documents()
     seen = []
-    documents.changed.listen(lambda event: seen.append((str(event.before), str(event.after), event.changes[0].text)))
+    documents.changed.listen(
+        lambda event: seen.append((str(event.before), str(event.after), event.passage.changes[0].text))
+    )
     documents.open("untitled:1", 1, "a")
     documents.change("untitled:1", 2, [{"text": "b"}])
     dispose = documents.watch("untitled:1")

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from dsh_lsp.lsp.landing import judge_shown, shows_only, why_not, without_own_end
 from dsh_lsp.lsp.manners import KNOWN
-from dsh_lsp.workspace.edits import FileEdit, Landed, Snapshot, minimal, plan_hunks
+from dsh_lsp.workspace.edits import FileEdit, Snapshot, minimal, plan_hunks
+from dsh_lsp.workspace.passage import Landed
 from dsh_lsp.workspace.rope import Rope
 
 NEOVIM = KNOWN["neovim"]
