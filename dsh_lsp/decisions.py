@@ -98,7 +98,7 @@ class EditLanded(Wire):
     """An edit was seen in the document; `range` is where `after` stands now.
 
     `above` and `below` are the lines beside it, by which it is found again in a later life. `copy` names the bytes of
-    a deleted file, kept beside the log.
+    a file that was deleted or renamed, kept beside the log. `made` is how many folders were made for it.
     """
 
     proposal: str
@@ -111,6 +111,7 @@ class EditLanded(Wire):
     kind: FileKind = "edit"
     new_uri: str | None = None
     copy: str | None = None
+    made: int | None = None
     above: str | None = None
     below: str | None = None
 

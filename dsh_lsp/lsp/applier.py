@@ -25,7 +25,7 @@ from dsh_lsp.lsp.unopened import Seen, attempt_unopened
 from dsh_lsp.lsp.whole_files import WholeFiles
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.workspace.copies import Copies
-from dsh_lsp.workspace.disk import text_on_disk
+from dsh_lsp.workspace.disk import missing_folders, text_on_disk
 from dsh_lsp.workspace.edits import FileEdit, Hunk, HunkOutcome
 from dsh_lsp.workspace.files import lines_of, write_hunks
 from dsh_lsp.workspace.passage import Absent, Landed, Passage, Touched
@@ -320,6 +320,7 @@ class Applier:
             item.state = "sent"
         try:
             base = file.text if file.changes_text else None
+            made = await anyio.to_thread.run_sync(missing_folders, file.path)
             text, verdicts = await anyio.to_thread.run_sync(
                 write_hunks, file.prepared, base, [item.hunk for item in items]
             )
@@ -331,7 +332,7 @@ class Applier:
         for item in items:
             match verdicts[item.hunk.id]:
                 case Landed(span):
-                    self._log_landed(file, view, item.hunk, span)
+                    self._log_landed(file, view, item.hunk, span, made)
                     lines = lines_of(text, span)
                     settled.append((item, item.as_outcome("landed", lines=lines, note="saved")))
                 case _:
@@ -339,7 +340,7 @@ class Applier:
         lost = file.rebase(file.text, text)
         self._settle(settled + [(item, item.as_outcome("conflict", current=str(text))) for item in lost])
 
-    def _log_landed(self, file: FileUnderReview, document: Document, hunk: Hunk, span: Span) -> None:
+    def _log_landed(self, file: FileUnderReview, document: Document, hunk: Hunk, span: Span, made: int = 0) -> None:
         above, below = around(document.rope, span)
         self._log.append(
             EditLanded(
@@ -351,6 +352,7 @@ class Applier:
                 before=hunk.old,
                 after=document.rope[span.start : span.end],  # an editor may have its own line ends
                 kind=file.change.kind,
+                made=made or None,
                 above=above,
                 below=below,
             )

@@ -199,6 +199,7 @@ class LandedEdits:
 
     def _plan_whole(self, edit: EditLanded, spelled: Path) -> TakeBack:
         name = shown(self._root, spelled)
+        made = 0 if edit.hunk in self._moved else edit.made or 0
         match edit.kind:
             case "rename":
                 path = self._moved.get(edit.hunk) or spelled_path_of(edit.new_uri or "")
@@ -207,7 +208,7 @@ class LandedEdits:
                 if not self._is_what_was_renamed(edit, path):
                     raise ToolError("another file has that name now, or nothing is left of it", code="CANNOT_UNDO")
                 change = FileRename(path=shown(self._root, path), new_path=name)
-                return self._whole(edit, self._prepared(change, path, spelled))
+                return self._whole(edit, self._prepared(change, path, spelled, made=made))
             case "delete":
                 copy = edit.copy or ""
                 back = FileRestore(path=name, data=self._copies.read(copy), mode=self._copies.mode_of(copy))
@@ -219,7 +220,7 @@ class LandedEdits:
                 if not same_lines(text, edit.after):
                     raise ToolError("the new file was changed since", code="CANNOT_UNDO")
                 change_back = FileDelete(path=name, data=edit.after.encode(), text=text)
-                return self._whole(edit, self._prepared(change_back, path))
+                return self._whole(edit, self._prepared(change_back, path, made=made))
 
     def _is_what_was_renamed(self, edit: EditLanded, path: Path) -> bool:
         """Whether a file is the one that a rename has left there; one too large to be kept is known by its name."""
@@ -229,7 +230,7 @@ class LandedEdits:
         return TakeBack(edit=edit, uri=self._uri(edit), prepared=prepared, text=Rope.of(""), span=Span(0, 0))
 
     def _prepared(
-        self, change: FileChange, path: Path, new_path: Path | None = None, *, allowed: bool = True
+        self, change: FileChange, path: Path, new_path: Path | None = None, *, allowed: bool = True, made: int = 0
     ) -> Prepared:
         """A change that takes an edit back; what was allowed to be done to a file is `allowed` to be taken back.
 
@@ -239,7 +240,7 @@ class LandedEdits:
         names = [shown(self._root, one) for one in (path, new_path) if one is not None]
         approved = frozenset(map(rights_key, names)) if allowed else NOTHING
         may_write = partial(check_writable, self._root, approved=approved, guarded=self._guarded)
-        prepared = Prepared(change=change, path=path, new_path=new_path, may_write=may_write)
+        prepared = Prepared(change=change, path=path, new_path=new_path, may_write=may_write, made=made)
         prepared.check()
         return prepared
 

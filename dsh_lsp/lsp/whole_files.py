@@ -26,7 +26,7 @@ from dsh_lsp.session.log import SessionLog
 from dsh_lsp.wire import JsonObject
 from dsh_lsp.workspace.changes import Prepared, carry_out, check_unchanged, copy_of, is_done, shown_text
 from dsh_lsp.workspace.copies import Copies
-from dsh_lsp.workspace.disk import text_on_disk
+from dsh_lsp.workspace.disk import missing_folders, remove_folders, text_on_disk
 from dsh_lsp.workspace.edits import FileDelete, FileRename, FileRestore, HunkOutcome
 from dsh_lsp.workspace.files import landed_on_disk
 
@@ -67,30 +67,32 @@ class WholeFiles:
         prepared = item.file.prepared
         if (late := self._late.get(prepared.path)) is not None:
             late.cancel()  # what is seen from now on is this
+        made = await anyio.to_thread.run_sync(missing_folders, prepared.lands_at)
         try:
             copy, outcome = await self._act(prepared, item)
         except ToolError as error:
             self._settle([(item, item.as_outcome("notLanded", note=str(error)))])
             return
         if outcome == "landed":
-            self._log_landed(item, copy)
+            self._log_landed(item, copy, made)
+            await anyio.to_thread.run_sync(remove_folders, prepared.path, prepared.made)
         else:
-            self._tasks.start_soon(self._look_on, item, copy)
+            self._tasks.start_soon(self._look_on, item, copy, made)
         self._settle([(item, item.as_outcome(outcome))])
 
-    def _log_landed(self, item: Item, copy: str | None) -> None:
+    def _log_landed(self, item: Item, copy: str | None, made: int) -> None:
         view = Document(item.file.uri, None, item.file.text)
         described = replace(item.file.describe(view, items=[], version=None), uri=uri_of(item.file.path))
-        self._log.append(landed_on_disk(item.file.proposal, item.hunk, described, copy))
+        self._log.append(landed_on_disk(item.file.proposal, item.hunk, described, copy=copy, made=made))
 
-    async def _look_on(self, item: Item, copy: str | None) -> None:
+    async def _look_on(self, item: Item, copy: str | None, made: int) -> None:
         path = item.file.path
         with anyio.CancelScope() as scope:
             self._late[path] = scope
             for _ in range(LATE_LOOKS):
                 await anyio.sleep(LATE_LOOK_S)
                 if await anyio.to_thread.run_sync(is_done, item.file.prepared):
-                    self._log_landed(item, copy)
+                    self._log_landed(item, copy, made)
                     break
         if self._late.get(path) is scope:
             del self._late[path]

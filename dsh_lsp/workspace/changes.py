@@ -33,13 +33,20 @@ from dsh_lsp.workspace.paths import Guarded, check_writable, from_home, resolve
 class Prepared:
     """A change that may be proposed, and the real paths that it is about.
 
-    `may_write` says of each whether it may be written still; a document without a file has none.
+    `may_write` says of each whether it may be written still; a document without a file has none. `made` is how many
+    folders above the path were made for it, to go with it if nothing else is in them.
     """
 
     change: FileChange
     path: Path
     new_path: Path | None = None
+    made: int = 0
     may_write: Callable[[Path], None] | None = None
+
+    @property
+    def lands_at(self) -> Path:
+        """Where the file is afterwards."""
+        return self.new_path or self.path
 
     def check(self) -> None:
         """Refuse what would now be done elsewhere, or to what became something else. Blocks.

@@ -15,6 +15,7 @@ import sys
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from dsh_lsp.errors import ToolError
@@ -250,3 +251,15 @@ def remove_file(path: Path, name: str) -> None:
         path.unlink()
     except OSError as error:
         raise ToolError(f"{name} cannot be deleted: {error.strerror}", code="NOT_WRITABLE") from error
+
+
+def missing_folders(path: Path) -> int:
+    """How many folders have to be made for a file."""
+    return sum(1 for _ in takewhile(lambda folder: not folder.exists(), path.parents))
+
+
+def remove_folders(path: Path, count: int) -> None:
+    """Remove that many folders above a file that is gone, up to the first in which there is something."""
+    with suppress(OSError):
+        for folder in list(path.parents)[:count]:
+            folder.rmdir()

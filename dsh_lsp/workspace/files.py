@@ -33,7 +33,7 @@ from dsh_lsp.errors import ToolError
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.workspace.changes import Prepared, carry_out, copy_of, prepare
 from dsh_lsp.workspace.copies import Copies
-from dsh_lsp.workspace.disk import create_file, read_file, replace_file
+from dsh_lsp.workspace.disk import create_file, missing_folders, read_file, replace_file
 from dsh_lsp.workspace.edits import (
     FileChange,
     FileEdit,
@@ -290,24 +290,25 @@ class FileWorkspace:
             # Never torn: a thread that writes is waited for, and what it did is logged before the next await.
             if isinstance(file.change, FileEdit):
                 base = None if file.change.base is None else file.text
+                made = await anyio.to_thread.run_sync(missing_folders, file.prepared.lands_at)
                 text, verdicts = await anyio.to_thread.run_sync(write_hunks, file.prepared, base, hunks)
             else:
                 return [await self._carry_out(file, hunks[0])]
         except ToolError as error:
             return [file.outcome(hunk, "notLanded", note=str(error)) for hunk in hunks]
-        return [self._landed(file, hunk, verdicts[hunk.id], text) for hunk in hunks]
+        return [self._landed(file, hunk, verdicts[hunk.id], text, made) for hunk in hunks]
 
     async def _carry_out(self, file: _File, hunk: Hunk) -> HunkOutcome:
-        def act() -> str | None:
-            copy = copy_of(file.prepared, hunk.id, self._copies)
+        def act() -> tuple[str | None, int]:
+            copy, made = copy_of(file.prepared, hunk.id, self._copies), missing_folders(file.prepared.lands_at)
             carry_out(file.prepared)
-            return copy
+            return copy, made
 
-        copy = await anyio.to_thread.run_sync(act)
-        self._log.append(landed_on_disk(file.proposal, hunk, file.describe(), copy))
+        copy, made = await anyio.to_thread.run_sync(act)
+        self._log.append(landed_on_disk(file.proposal, hunk, file.describe(), copy=copy, made=made))
         return file.outcome(hunk, "landed")
 
-    def _landed(self, file: _File, hunk: Hunk, verdict: Verdict, text: Rope) -> HunkOutcome:
+    def _landed(self, file: _File, hunk: Hunk, verdict: Verdict, text: Rope, made: int) -> HunkOutcome:
         if not isinstance(verdict, Landed):
             return file.outcome(hunk, "conflict", current=str(text))
         above, below = around(text, verdict.span)
@@ -320,6 +321,7 @@ class FileWorkspace:
                 before=hunk.old,
                 after=hunk.new,
                 kind=file.change.kind,
+                made=made or None,
                 above=above,
                 below=below,
             )
@@ -360,7 +362,7 @@ def write_hunks(prepared: Prepared, base: Rope | None, hunks: Sequence[Hunk]) ->
     return after, verdicts | judge(before, ready, after)
 
 
-def landed_on_disk(proposal: str, hunk: Hunk, file: ReviewFile, copy: str | None) -> EditLanded:
+def landed_on_disk(proposal: str, hunk: Hunk, file: ReviewFile, *, copy: str | None, made: int) -> EditLanded:
     """What is logged when a file was moved, deleted or restored."""
     nowhere = Range(start=Position(line=0, character=0), end=Position(line=0, character=0))
     return EditLanded(
@@ -373,6 +375,7 @@ def landed_on_disk(proposal: str, hunk: Hunk, file: ReviewFile, copy: str | None
         kind=file.kind,
         new_uri=file.new_uri,
         copy=copy,
+        made=made or None,
     )
 
 

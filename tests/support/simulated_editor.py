@@ -271,6 +271,7 @@ class SimulatedEditor:
             self.close(uri)
             return
         target = Path(change["newUri"].removeprefix("file://"))
+        target.parent.mkdir(parents=True, exist_ok=True)
         path.rename(target)
         self.close(uri)
         self.open(target)
