@@ -37,6 +37,7 @@ MAX_ATTEMPTS = 5
 REFUSED = "DSH: the editor did not apply an accepted edit, which still waits: {reason}"
 NO_REASON = "it gave no reason"
 NO_CHANGE = "nothing was to be changed: the user put the old text in the place of the new"
+OVERTYPED = "the user changed these lines in the moment in which the accepted edit was made"
 CHANGED_SINCE = "not saved: the user has changed the document since"
 LABEL = "DSH"  # short: stock Neovim prints it, and asks for a key when the line is too long for its screen
 
@@ -171,8 +172,10 @@ class Applier:
             match result.verdicts[item.hunk.id]:
                 case Landed():
                     landed.append(item)
-                case Touched():
+                case Touched() if result.denied:
                     settled.append((item, item.as_outcome("conflict", current=document.text)))
+                case Touched():  # by their user, before or after the edit: an editor may tell of both at once
+                    settled.append((item, item.as_outcome("unconfirmed", note=OVERTYPED, current=document.text)))
                 case Absent() if result.final == "silent":
                     lost.append((item.file, item.hunk))  # as it was sent, in the text before
                     settled.append((item, item.as_outcome("unconfirmed")))

@@ -39,7 +39,7 @@ class Attempt:
 
     `final` is `retry` when the document moved on, `stale` when it did and the editor said so, `refused` when the
     editor said no for no visible reason, and `silent` when it said yes and the document never showed it. `answered`
-    says that it did answer, and in time.
+    says that it did answer, and in time, `denied` that its answer was a no.
     """
 
     before: Rope
@@ -48,6 +48,7 @@ class Attempt:
     final: Final
     reason: str  # the editor's own, for a no
     answered: bool
+    denied: bool
 
 
 async def wait_for_quiet(documents: Documents, document: Document) -> None:
@@ -253,9 +254,14 @@ async def attempt(
     finally:
         for dispose in disposers:
             dispose()
-    reason = seen.reply.reason if seen.reply is not None else ""
     return Attempt(
-        before=before, hunks=tuple(hunks), verdicts=verdicts, final=final, reason=reason, answered=seen.answered
+        before=before,
+        hunks=tuple(hunks),
+        verdicts=verdicts,
+        final=final,
+        reason=seen.reply.reason if seen.reply is not None else "",
+        answered=seen.answered,
+        denied=seen.reply is not None and seen.reply.kind != "applied",
     )
 
 

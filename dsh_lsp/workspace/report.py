@@ -21,12 +21,12 @@ def is_failure(outcomes: Sequence[HunkOutcome]) -> bool:
 
 
 def describe_outcomes(outcomes: Sequence[HunkOutcome]) -> str:
-    """Tell the model what became of each hunk; the text of a conflict is shown once a file."""
+    """Tell the model what became of each hunk; the text that they meet in a file is shown once."""
     lines: list[str] = []
     shown: set[str] = set()
     for outcome in outcomes:
         lines.append(_sentence(outcome))
-        if outcome.outcome == "conflict" and outcome.current is not None and outcome.path not in shown:
+        if outcome.current is not None and outcome.path not in shown:
             shown.add(outcome.path)
             lines.append(f"{outcome.path} now reads:\n{_clip(outcome.current)}")
     return "\n".join(lines)

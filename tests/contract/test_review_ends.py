@@ -25,6 +25,7 @@ EGLOT = Manners(name="eglot", tells="debounced", delay=0.5, stale="error")
 PLAIN = Manners()
 LIAR = Manners(name="a liar", lies=1)
 USER = Cause(kind="user")
+TOLD_S = 0.15  # when Neovim tells of a change
 
 
 @pytest.fixture
@@ -232,3 +233,29 @@ def test_a_line_that_the_user_types_when_nothing_can_come_any_more_is_the_users(
         assert await bench.rewind() == []
 
     play(root, story, LIAR)
+
+
+@pytest.mark.parametrize(
+    ("after", "typed"),
+    [(BEFORE.replace("two\n", ""), "mine\n"), (AFTER, "2 and mine\n")],
+    ids=["a deletion", "a new line"],
+)
+def test_an_edit_that_is_told_of_together_with_what_was_typed_over_it_is_neither_claimed_nor_denied(
+    root, after: str, typed: str
+) -> None:
+    async def story(bench: Bench) -> None:
+        await bench.open("a.txt")
+        proposed = bench.propose(await bench.edit("a.txt", after))
+        await accept(bench)
+        await anyio.sleep(TOLD_S / 2)
+        assert bench.text("a.txt") == after
+        at = after.index("three") if "2" not in after else after.index("2")
+        bench.editor.type(bench.uri("a.txt"), at, after.index("three"), typed)
+        await anyio.sleep(SOON_S)
+        assert proposed.outcomes is not None
+        text = describe_outcomes(proposed.outcomes)
+        assert "NOT CONFIRMED: the user changed these lines in the moment" in text
+        assert text.endswith(f"a.txt now reads:\none\n{typed}three\n")
+        assert bench.landed() == []
+
+    play(root, story, Manners(tells="debounced", delay=TOLD_S))

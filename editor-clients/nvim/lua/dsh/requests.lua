@@ -1,5 +1,6 @@
 ---Requests: what the server asks of the editor, what it tells, and who answers.
 
+local buffers = require('dsh.buffers')
 local feed = require('dsh.feed')
 local message = require('dsh.message')
 local protocol = require('dsh.protocol')
@@ -29,16 +30,31 @@ local function shown(name)
   end
 end
 
-local function encoding_of(context)
-  local client = vim.lsp.get_client_by_id(context.client_id)
-  return client and client.offset_encoding or 'utf-16'
+---Tell of the edited text now: what is typed next would be told with it, and nobody could tell one from the other.
+---
+---Before any request Neovim tells of the changes that it has kept back. This one asks what waits.
+---@param client vim.lsp.Client
+---@param edit table WorkspaceEdit
+local function tell_at_once(client, edit)
+  local params = { command = protocol.COMMANDS.review_list, arguments = { { session = feed.state.session } } }
+  for _, change in ipairs(edit.documentChanges or {}) do
+    local bufnr = change.textDocument and buffers.of(change.textDocument.uri)
+    if bufnr and vim.lsp.buf_is_attached(bufnr, client.id) then
+      client:request('workspace/executeCommand', params, function() end, bufnr)
+    end
+  end
+end
+
+local function apply_edit(_, params, context)
+  local client = assert(vim.lsp.get_client_by_id(context.client_id))
+  local result = require('dsh.edit').apply(params, client.offset_encoding)
+  tell_at_once(client, params.edit)
+  return result
 end
 
 M.HANDLERS = {
   ['window/showMessage'] = on_message,
-  ['workspace/applyEdit'] = function(_, params, context)
-    return require('dsh.edit').apply(params, encoding_of(context))
-  end,
+  ['workspace/applyEdit'] = apply_edit,
   [protocol.STATUS] = function(_, params)
     feed.take_status(params)
   end,
