@@ -29,7 +29,7 @@ from dsh_lsp.workspace.port import Workspace
 from dsh_lsp.workspace.rope import Rope
 from tests.support.fake_languages import FakeLanguageServers
 from tests.support.review_bench import make_bench, run_virtually
-from tests.support.simulated_editor import Manners
+from tests.support.simulated_manners import Manners
 
 
 async def as_slow_disk(path: str) -> None:
