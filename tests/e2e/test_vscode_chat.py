@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Error, Locator
 
-from tests.e2e.vscode import wait_for
 from tests.e2e.vscode_client import Desk
+from tests.e2e.vscode_window import wait_for
 from tests.support.model_server import Gate, Reply, answer, refusal
 
 pytestmark = pytest.mark.timeout(240)

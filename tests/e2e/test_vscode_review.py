@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.vscode import wait_for
 from tests.e2e.vscode_client import CALC, MENDED, MENDED_ADD, OTHER, Desk
+from tests.e2e.vscode_window import wait_for
 from tests.support.model_server import answer
 
 pytestmark = pytest.mark.timeout(300)
