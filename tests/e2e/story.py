@@ -20,6 +20,9 @@ def edits(*changes: tuple[str, str, str]) -> Reply:
     return answer("I edit.", calls=calls)
 
 
+MEND_OTHER = edits(("other.py", "y = 2", "y = 3"))
+
+
 def held_after(words: str, packets: int = 3) -> tuple[Reply, Gate]:
     """An answer that stops after so many packets until the gate is released."""
     whole, gate = answer(words), Gate()
