@@ -14,12 +14,12 @@ from lsprotocol import types
 from dsh_lsp.errors import EditorError
 from dsh_lsp.lsp import actions, asking
 from dsh_lsp.lsp.arguments import Say, read_arguments
+from dsh_lsp.lsp.client import StreamClient
 from dsh_lsp.lsp.commands import RUN, USER
 from dsh_lsp.lsp.configuration import SECTION, Configuration
 from dsh_lsp.lsp.context import with_context
 from dsh_lsp.lsp.documents import Documents, Encoding, identity
 from dsh_lsp.lsp.editor import ClientProfile, Editor
-from dsh_lsp.lsp.feed import Wire
 from dsh_lsp.lsp.folders import WindowFolders
 from dsh_lsp.lsp.refusals import one_line
 from dsh_lsp.lsp.sessions import LiveSession, Sessions
@@ -37,7 +37,7 @@ UNREAD = "DSH: the editor does not tell its settings ({why}); those that are kno
 class Runtime:
     """What stands behind one connection."""
 
-    def __init__(self, initialize: JsonObject, *, wire: Wire, tasks: TaskGroup, encoding: Encoding) -> None:
+    def __init__(self, initialize: JsonObject, *, client: StreamClient, tasks: TaskGroup, encoding: Encoding) -> None:
         profile = ClientProfile.from_initialize(initialize)
         self._configuration = Configuration(initialize.get("initializationOptions"), vouches=profile.dsh is not None)
         self.documents = Documents(
@@ -46,7 +46,7 @@ class Runtime:
             last_end_apart=profile.manners.last_end_apart,
             splits_at_return=profile.manners.splits_at_return,
         )
-        self.editor = Editor(wire, profile)
+        self.editor = Editor(client, profile)
         self._tasks = tasks
         self._pulling = anyio.Lock()
         self._told_unread = False
@@ -56,7 +56,7 @@ class Runtime:
             folders=self._folders,
             documents=self.documents,
             editor=self.editor,
-            wire=wire,
+            client=client,
             tasks=tasks,
         )
         self.virtual = VirtualDocuments(self.sessions, self.documents, self.editor, tasks)

@@ -51,7 +51,7 @@ class Connection:
             params: JsonObject = self._server.protocol._converter.unstructure(self._initialize)  # noqa: SLF001
             self._runtime = Runtime(
                 params,
-                wire=self._server.protocol,
+                client=self._server.protocol,
                 tasks=self._server.task_group,
                 encoding=self._server.protocol.position_encoding,  # type: ignore[arg-type]
             )

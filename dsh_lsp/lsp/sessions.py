@@ -35,9 +35,10 @@ from dsh_lsp.hooks import Emit
 from dsh_lsp.llm.adapter import Llm
 from dsh_lsp.lsp.answers import Answers
 from dsh_lsp.lsp.approvals import ApprovalDesk
+from dsh_lsp.lsp.client import StreamClient
 from dsh_lsp.lsp.documents import Documents
 from dsh_lsp.lsp.editor import Editor
-from dsh_lsp.lsp.feed import Feed, Wire
+from dsh_lsp.lsp.feed import Feed
 from dsh_lsp.lsp.folders import WindowFolders
 from dsh_lsp.lsp.language import EditorLanguages
 from dsh_lsp.lsp.questions import QuestionDesk
@@ -87,7 +88,7 @@ class Sessions:
         folders: WindowFolders,
         documents: Documents,
         editor: Editor,
-        wire: Wire,
+        client: StreamClient,
         tasks: TaskGroup,
     ) -> None:
         self.changed: Emit[str] = Emit("session changed")
@@ -95,7 +96,7 @@ class Sessions:
         self._folders = folders
         self._documents = documents
         self._editor = editor
-        self._wire = wire
+        self._client = client
         self._tasks = tasks
         self._hooks = AgentHooks()
         self._llm: Llm | None = None  # of sessions to come, by the settings that stand beside it
@@ -307,7 +308,7 @@ class Sessions:
         )
         feed = Feed(
             session=session,
-            wire=self._wire,
+            client=self._client,
             tasks=self._tasks,
             event_token=self._settings.event_token,
             wants_status=profile.dsh is not None,

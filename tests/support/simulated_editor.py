@@ -29,7 +29,7 @@ ENDS = ("start", "end")
 
 
 class SimulatedEditor:
-    """The wire of an `Editor`, and the hands of its user."""
+    """The client of an `Editor`, and the hands of its user."""
 
     def __init__(self, documents: Documents, manners: Manners) -> None:
         self.documents = documents
@@ -51,7 +51,7 @@ class SimulatedEditor:
         self._inbox: deque[tuple[dict[str, Any], asyncio.Future[Any]]] = deque()
         self._outbox: deque[Callable[[], None]] = deque()
 
-    # -- the wire --------------------------------------------------------------------------------------------
+    # -- the client --------------------------------------------------------------------------------------------
 
     async def request(self, method: str, params: dict[str, Any], *, timeout_s: float | None) -> Any:
         loop = asyncio.get_running_loop()
