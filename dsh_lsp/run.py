@@ -21,7 +21,7 @@ from typing import Final, TextIO
 import anyio
 from anyio.abc import TaskGroup
 
-from dsh_lsp.abort import Cause
+from dsh_lsp.abort import USER
 from dsh_lsp.agent.driver import new_id
 from dsh_lsp.agent.hooks import AgentHooks, StreamFrame
 from dsh_lsp.compose import Ports, Session, Settings, open_session
@@ -63,8 +63,6 @@ BROKEN_PIPE: Final = 141
 INTERRUPTED: Final = 128  # and the signal's number, as shells say it
 DISPOSE_GRACE_S: Final = 1.0
 MAX_TROUBLE_LINES: Final = 4
-
-USER: Final = Cause(kind="user")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,11 +11,11 @@ import anyio
 from anyio.abc import TaskGroup
 from lsprotocol import types
 
+from dsh_lsp.abort import USER
 from dsh_lsp.errors import EditorError
 from dsh_lsp.lsp import actions, asking
-from dsh_lsp.lsp.arguments import Say, read_arguments
+from dsh_lsp.lsp.arguments import Say
 from dsh_lsp.lsp.client import StreamClient
-from dsh_lsp.lsp.commands import RUN, USER
 from dsh_lsp.lsp.configuration import SECTION, Configuration
 from dsh_lsp.lsp.context import with_context
 from dsh_lsp.lsp.documents import Documents, Encoding, identity
@@ -103,10 +103,6 @@ class Runtime:
             log.warning("setting %s", problem)
             if not problem.unknown:
                 self.editor.warn(f"DSH: setting {problem}; it is not used")
-
-    async def run_command(self, name: str, argument: JsonObject) -> JsonObject:
-        """Check the argument and run the command."""
-        return await RUN[name](self, read_arguments(name, argument))
 
     def carry_on(self, work: Awaitable[None]) -> None:
         """Do what a command has accepted, after its answer."""

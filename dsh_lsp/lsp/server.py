@@ -59,7 +59,9 @@ class Connection:
 
     def _command(self, name: str) -> Command:
         async def run(argument: JsonObject) -> Any:
-            return await self._live.run_command(name, argument)
+            from dsh_lsp.lsp.commands import run_command
+
+            return await run_command(self._live, name, argument)
 
         return run
 

@@ -199,6 +199,7 @@ async def _ours(url: str, directory: Path, prompts: int) -> dict[str, Any]:
     """The server's own runtime: command, loop, adapter, log on disk, and the frames that an editor gets."""
     import anyio
 
+    from dsh_lsp.lsp.commands import run_command
     from dsh_lsp.lsp.runtime import Runtime
 
     options = {
@@ -214,12 +215,12 @@ async def _ours(url: str, directory: Path, prompts: int) -> dict[str, Any]:
     client, sent = RecordingClient(), []
     async with anyio.create_task_group() as tasks:
         runtime = Runtime(initialize, client=client, tasks=tasks, encoding="utf-16")
-        await runtime.run_command("dsh.status", {})
+        await run_command(runtime, "dsh.status", {})
         for _ in range(prompts):
             await asyncio.sleep(0.01)
             client.ended.clear()
             sent.append(time.perf_counter())
-            await runtime.run_command("dsh.followup", {"text": "Go."})
+            await run_command(runtime, "dsh.followup", {"text": "Go."})
             await client.ended.wait()
         live = runtime.sessions.get(None)
         await live.session.on_disk()
