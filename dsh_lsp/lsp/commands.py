@@ -39,8 +39,8 @@ from dsh_lsp.lsp.arguments import (
     read_arguments,
 )
 from dsh_lsp.lsp.decision_commands import DECISIONS
+from dsh_lsp.lsp.live_session import LiveSession
 from dsh_lsp.lsp.runtime import Runtime
-from dsh_lsp.lsp.sessions import LiveSession
 from dsh_lsp.lsp.virtual import forget_copy
 from dsh_lsp.messages import TextBlock, UserMessage
 from dsh_lsp.plugin_host import join_reports

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dsh_lsp.abort import AbortSignal
 from dsh_lsp.lsp.editor import Editor
-from dsh_lsp.lsp.sessions import LiveSession
+from dsh_lsp.lsp.live_session import LiveSession
 from dsh_lsp.lsp.undo import Undone
 from dsh_lsp.wire import JsonObject
 

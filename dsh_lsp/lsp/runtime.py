@@ -21,8 +21,9 @@ from dsh_lsp.lsp.context import with_context
 from dsh_lsp.lsp.documents import Documents, Encoding, identity
 from dsh_lsp.lsp.editor import ClientProfile, Editor
 from dsh_lsp.lsp.folders import WindowFolders
+from dsh_lsp.lsp.live_session import LiveSession, Window
 from dsh_lsp.lsp.refusals import one_line
-from dsh_lsp.lsp.sessions import LiveSession, Sessions
+from dsh_lsp.lsp.sessions import Sessions
 from dsh_lsp.lsp.virtual import VirtualDocuments
 from dsh_lsp.messages import UserMessage
 from dsh_lsp.secrets import Keys
@@ -51,14 +52,10 @@ class Runtime:
         self._pulling = anyio.Lock()
         self._told_unread = False
         self._folders = WindowFolders(initialize)
-        self.sessions = Sessions(
-            settings=self._configuration.settings,
-            folders=self._folders,
-            documents=self.documents,
-            editor=self.editor,
-            client=client,
-            tasks=tasks,
+        window = Window(
+            documents=self.documents, editor=self.editor, client=client, folders=self._folders, tasks=tasks
         )
+        self.sessions = Sessions(self._configuration.settings, window)
         self.virtual = VirtualDocuments(self.sessions, self.documents, self.editor, tasks)
 
     def start(self) -> None:
