@@ -136,10 +136,6 @@ class ClientDesk(Desk):
         """Wait until the cursor is on a line."""
         wait_for(lambda: self.neovim.lua("return vim.fn.line('.')") == line, f"the cursor is on line {line}")
 
-    def wait_for_state(self, state: str) -> None:
-        """Wait until the session is idle, running or waiting."""
-        wait_for(lambda: self.status()["state"] == state, f"it is {state}")
-
     def announced(self, name: str) -> list[Any]:
         """The data of the `User` events of a name so far."""
         return [data for found, data in self.neovim.lua("return announced") if found == name]
