@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Final, Literal
 
 import anyio
 
@@ -30,6 +30,9 @@ class Cause(Wire):
 
     kind: Literal["user", "parent", "disposed", "hook", "legacy"]
     reason: str | None = None
+
+
+USER: Final = Cause(kind="user")
 
 
 class Aborted(Exception):  # noqa: N818 - a refusal that was asked for, not an error

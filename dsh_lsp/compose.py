@@ -5,13 +5,14 @@ Rules: heavy modules are imported here, after the editor has its answer to `init
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
-from pydantic import Field
 
 from dsh_lsp.agent.driver import Agent, AgentParts, new_id
 from dsh_lsp.agent.hooks import AgentHooks
@@ -19,13 +20,13 @@ from dsh_lsp.agent.modes import Modes
 from dsh_lsp.agent.prompt import SystemPrompt
 from dsh_lsp.agent.request import AgentOptions
 from dsh_lsp.agent.snapshot import RuntimeContext
-from dsh_lsp.decisions import Mode, ModelSelected
+from dsh_lsp.decisions import ModelSelected
 from dsh_lsp.directories import sessions_directory, state_directory
 from dsh_lsp.errors import ConfigError, LlmError
 from dsh_lsp.events import LogEvent, RequestHeaderLogged
 from dsh_lsp.llm.adapter import Llm
 from dsh_lsp.plugin import Context
-from dsh_lsp.plugin_host import PluginEntry, PluginHost
+from dsh_lsp.plugin_host import PluginHost
 from dsh_lsp.plugins import (
     approval,
     changes,
@@ -45,17 +46,16 @@ from dsh_lsp.plugins import (
 from dsh_lsp.plugins.compaction import Compactor
 from dsh_lsp.plugins.limits import Settings as LimitSettings
 from dsh_lsp.plugins.retry import RetryWait
-from dsh_lsp.plugins.retry import Settings as RetrySettings
-from dsh_lsp.plugins.shortening import Settings as CompactionSettings
-from dsh_lsp.providers import ModelSettings, key_variables
+from dsh_lsp.providers import key_variables
 from dsh_lsp.secrets import Keys
 from dsh_lsp.session.loading import load_session
 from dsh_lsp.session.log import SessionHeader, SessionLog, wall_clock_ms
 from dsh_lsp.session.store import SessionStore, claim_session, session_lock
 from dsh_lsp.session.summary import Summary, SummaryFold
-from dsh_lsp.settings import AbsolutePath, Live, SettingsModel, raises_rights
+from dsh_lsp.session_settings import Settings
+from dsh_lsp.settings import Live
 from dsh_lsp.shell.environment import ChildEnvironment
-from dsh_lsp.shell.rules import CommandRules, ShellSettings
+from dsh_lsp.shell.rules import CommandRules
 from dsh_lsp.tools.approvals import Approvals
 from dsh_lsp.tools.questions import Questions
 from dsh_lsp.tools.registry import ToolRegistry
@@ -64,61 +64,6 @@ from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.language import LanguageServers, NoLanguageServers
 from dsh_lsp.workspace.paths import Guarded
 from dsh_lsp.workspace.port import Workspace
-
-
-class EditSettings(SettingsModel):
-    """How accepted edits are kept."""
-
-    save: bool = Field(
-        default=True,
-        description="Save a document that was clean before the agent's edit; one with unsaved text never is.",
-    )
-
-
-class SessionSettings(SettingsModel):
-    """Where sessions live."""
-
-    directory: AbsolutePath | None = Field(
-        default=None,
-        json_schema_extra=raises_rights(None),
-        description="Where session logs live: an absolute path, where `~` is your home; in the user's state "
-        "directory, unless set.",
-    )
-
-
-class Settings(SettingsModel):
-    """All that a client may configure; `docs/settings.md` is made from it."""
-
-    event_token: str | int | None = Field(
-        default=None,
-        description="The token under which the client gets the stream of events; a client sets it, not its user.",
-    )
-    model: ModelSettings = ModelSettings()
-    mode: Mode = Field(
-        default="ask",
-        json_schema_extra=raises_rights("read-only"),
-        description="What a new session may do. `ask`: edits are reviewed, what reaches further is asked for. "
-        "`auto-edit`: edits are applied at once, to keep or undo until the next turn. `read-only`: nothing but "
-        "reading. `plan`: the same, with a plan as the aim.",
-    )
-    limits: LimitSettings = LimitSettings()
-    retry: RetrySettings = RetrySettings()
-    compaction: CompactionSettings = CompactionSettings()
-    edits: EditSettings = EditSettings()
-    max_parallel_tool_calls: int = Field(default=10, ge=1, description="How many tools of one step may overlap.")
-    shell: ShellSettings = ShellSettings()
-    sessions: SessionSettings = SessionSettings()
-    workspace_trusted: bool = Field(
-        default=True,
-        json_schema_extra=raises_rights(False),
-        description="Whether the workspace is trusted. If not, the agent only reads, whatever the mode, and takes "
-        "neither plugins nor instructions from it.",
-    )
-    plugins: list[PluginEntry] = Field(
-        default_factory=list,
-        json_schema_extra=raises_rights([]),
-        description='Plugins, by entry point, dotted name or path: `"name"`, or `{"use": "name", "settings": {…}}`.',
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,36 +219,51 @@ def options_for(settings: Settings, log: SessionLog) -> AgentOptions:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Groundwork:
+    """What a session and its ports stand on: its log and file, what is kept from its tools, its mode."""
+
+    log: SessionLog
+    store: SessionStore
+    keys: Keys
+    guarded: Guarded
+    modes: Modes
+
+    @property
+    def root(self) -> Path:
+        """The folder that it works in."""
+        return Path(self.log.header.cwd)
+
+    @property
+    def copies(self) -> Copies:
+        """What it takes away from the user's files."""
+        return _copies_beside(self.store)
+
+
+def groundwork_of(settings: Settings, stored: Stored, *, folders: Callable[[], Iterable[Path]] = tuple) -> Groundwork:
+    """Lay what a session stands on; `folders` belong to the workspace as its root does."""
+    log, store = stored.log, stored.store
+    keys = Keys(key_variables(settings.model))
+    return Groundwork(
+        log=log,
+        store=store,
+        keys=keys,
+        guarded=Guarded(folders=folders, keys=keys.known, never=[store.path.parent, state_directory()]),
+        modes=Modes(log, settings.mode, trusted=settings.workspace_trusted),
+    )
+
+
 def _copies_beside(store: SessionStore) -> Copies:
     return Copies(store.path.with_suffix(".copies"))
 
 
 def open_session(
-    settings: Settings,
-    *,
-    root: Path,
-    llm: Llm,
-    hooks: AgentHooks,
-    tasks: TaskGroup,
-    ports_of: Callable[[SessionLog, Copies, Guarded], Ports],
-    stored: Stored | None = None,
+    settings: Settings, ground: Groundwork, ports: Ports, *, llm: Llm, hooks: AgentHooks, tasks: TaskGroup
 ) -> Session:
-    """Build a session's runtime over its log, or over that of a new session."""
-    stored = stored or new_log(settings, root)
-    log, store = stored.log, stored.store
-    context = Context()
-    registry, prompt = ToolRegistry(), SystemPrompt()
-    prompt.define("cwd", str(root))
-    context.provide(ToolRegistry, registry)
-    context.provide(SystemPrompt, prompt)
-    keys = Keys(key_variables(settings.model))
-    guarded = Guarded(keys=keys.known, never=[store.path.parent, state_directory()])
-    ports = ports_of(log, _copies_beside(store), guarded)
-    context.provide(Workspace, ports.workspace)
-    context.provide(CommandRules, CommandRules(root, settings.shell, folders=guarded.folders))
-    context.provide(Keys, keys)
-    context.provide(ChildEnvironment, ChildEnvironment(keys))
-    context.provide(LanguageServers, ports.languages)
+    """Build a session's runtime over its log."""
+    log, store = ground.log, ground.store
+    registry, prompt, limits_now = ToolRegistry(), SystemPrompt(), Live(settings.limits)
+    prompt.define("cwd", str(ground.root))
     options = options_for(settings, log)
     agent = Agent(
         AgentParts(
@@ -315,48 +275,28 @@ def open_session(
             tasks=tasks,
             hooks=hooks,
             barrier=store.flush,
-            keys=keys,
+            keys=ground.keys,
         )
     )
-    modes = Modes(log, settings.mode, trusted=settings.workspace_trusted)
-    live_limits = Live(settings.limits)
-    context.provide(AgentHooks, hooks)
-    context.provide(SessionLog, log)
+    context = Context()
+    _provide_work(context, settings, ground, ports)
+    _provide_loop(context, agent, hooks)
     context.provide(Llm, llm)
-    context.provide(Agent, agent)
-    context.provide(RuntimeContext, agent.context)
-    context.provide(Approvals, agent.approvals)
-    context.provide(Questions, Questions(log, hooks.tools.question, new_id))
-    context.provide(Modes, modes)
-    context.provide(Spills, Spills(store.path.with_suffix(".outputs")))
+    context.provide(ToolRegistry, registry)
+    context.provide(SystemPrompt, prompt)
     context.provide(TaskGroup, tasks)
-    for plugin, plugin_settings in (
-        (persona, None),
-        (toolbox, None),
-        (approval, None),
-        (timeout, None),
-        (diagnostics, None),
-        (changes, None),
-        (instructions, None),
-        (repeat, None),
-        (limits, live_limits),
-        (retry, settings.retry),
-        (compaction, settings.compaction),
-        (notices, None),
-        (spill, None),
-        (undone, None),
-    ):
+    for plugin, plugin_settings in _policies(settings, limits_now):
         context.mount(plugin, plugin_settings)
     plugins = PluginHost(
         context,
         settings.plugins,
-        root=root,
-        folders=guarded.folders,
+        root=ground.root,
+        folders=ground.guarded.folders,
         trusted=settings.workspace_trusted,
         tool_order=options.tool_order,
     )
     plugins.start()
-    guarded.rights = plugins.files
+    ground.guarded.rights = plugins.files
     # The last events of a turn lead to no request whose barrier would write them.
     hooks.status.listen(lambda status: tasks.start_soon(store.settle) if status == "idle" else None)
     return Session(
@@ -368,6 +308,47 @@ def open_session(
         options=options,
         context=context,
         plugins=plugins,
-        modes=modes,
-        limits=live_limits,
+        modes=ground.modes,
+        limits=limits_now,
+    )
+
+
+def _provide_work(context: Context, settings: Settings, ground: Groundwork, ports: Ports) -> None:
+    """Offer what tools reach the user's work through, and what holds them back."""
+    context.provide(Workspace, ports.workspace)
+    context.provide(LanguageServers, ports.languages)
+    context.provide(CommandRules, CommandRules(ground.root, settings.shell, folders=ground.guarded.folders))
+    context.provide(Keys, ground.keys)
+    context.provide(ChildEnvironment, ChildEnvironment(ground.keys))
+    context.provide(Modes, ground.modes)
+    context.provide(Spills, Spills(ground.store.path.with_suffix(".outputs")))
+
+
+def _provide_loop(context: Context, agent: Agent, hooks: AgentHooks) -> None:
+    """Offer the loop, its log, and the ways in which it asks a person."""
+    context.provide(SessionLog, agent.log)
+    context.provide(Agent, agent)
+    context.provide(AgentHooks, hooks)
+    context.provide(RuntimeContext, agent.context)
+    context.provide(Approvals, agent.approvals)
+    context.provide(Questions, Questions(agent.log, hooks.tools.question, new_id))
+
+
+def _policies(settings: Settings, limits_now: Live[LimitSettings]) -> tuple[tuple[ModuleType, Any], ...]:
+    """What stands beside every agent, with its settings; who comes first hears first."""
+    return (
+        (persona, None),
+        (toolbox, None),
+        (approval, None),
+        (timeout, None),
+        (diagnostics, None),
+        (changes, None),
+        (instructions, None),
+        (repeat, None),
+        (limits, limits_now),
+        (retry, settings.retry),
+        (compaction, settings.compaction),
+        (notices, None),
+        (spill, None),
+        (undone, None),
     )

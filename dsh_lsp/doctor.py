@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 import dsh_lsp
-from dsh_lsp.compose import Settings, sessions_folder
+from dsh_lsp.compose import sessions_folder
 from dsh_lsp.directories import locks_directory, logs_directory
 from dsh_lsp.errors import ConfigError, LlmError, error_chain
 from dsh_lsp.llm.adapter import Adapter, Balances, Keyed, Lists
@@ -31,6 +31,7 @@ from dsh_lsp.plugin_host import PluginEntry, read_plugin_settings
 from dsh_lsp.plugin_source import bring_in, locate
 from dsh_lsp.providers import ModelSettings, build_models
 from dsh_lsp.screen import MAX_WIDTH, PIPE_WIDTH, harmless
+from dsh_lsp.session_settings import Settings
 from dsh_lsp.settings import read_settings, settings_under
 
 FAILED: Final = 1

@@ -21,10 +21,10 @@ from typing import Final, TextIO
 import anyio
 from anyio.abc import TaskGroup
 
-from dsh_lsp.abort import Cause
+from dsh_lsp.abort import USER
 from dsh_lsp.agent.driver import new_id
 from dsh_lsp.agent.hooks import AgentHooks, StreamFrame
-from dsh_lsp.compose import Ports, Session, Settings, open_session
+from dsh_lsp.compose import Ports, Session, groundwork_of, new_log, open_session
 from dsh_lsp.decisions import HunkDecided, ReviewDecided, ReviewOpened
 from dsh_lsp.errors import ConfigError, DshError, error_chain
 from dsh_lsp.events import (
@@ -46,16 +46,14 @@ from dsh_lsp.messages import ToolResultBlock
 from dsh_lsp.providers import build_models
 from dsh_lsp.questions import Lines, Questions
 from dsh_lsp.screen import Screen
-from dsh_lsp.session.log import SessionLog
 from dsh_lsp.session.store import SessionStore
+from dsh_lsp.session_settings import Settings
 from dsh_lsp.settings import read_settings, settings_under
 from dsh_lsp.tools.cards import call_card
 from dsh_lsp.tools.registry import ToolRegistry
 from dsh_lsp.upkeep import RetryPlanned
 from dsh_lsp.wire import JsonObject, dump_bytes, encode
-from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.files import FileWorkspace
-from dsh_lsp.workspace.paths import Guarded
 
 FAILED: Final = 1
 USAGE: Final = 2
@@ -63,8 +61,6 @@ BROKEN_PIPE: Final = 141
 INTERRUPTED: Final = 128  # and the signal's number, as shells say it
 DISPOSE_GRACE_S: Final = 1.0
 MAX_TROUBLE_LINES: Final = 4
-
-USER: Final = Cause(kind="user")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,14 +182,16 @@ class _Run:
         hooks.error.listen(lambda failed: setattr(self, "_error", failed.error))
         root = Path(os.path.realpath(self._options.directory))
 
-        def ports_of(log: SessionLog, copies: Copies, guarded: Guarded) -> Ports:
-            return Ports(
-                workspace=FileWorkspace(
-                    root, log, decide=self._questions.decide, new_id=new_id, copies=copies, guarded=guarded
-                )
-            )
-
-        session = open_session(self._settings, root=root, llm=llm, hooks=hooks, tasks=tasks, ports_of=ports_of)
+        ground = groundwork_of(self._settings, new_log(self._settings, root))
+        workspace = FileWorkspace(
+            root,
+            ground.log,
+            decide=self._questions.decide,
+            new_id=new_id,
+            copies=ground.copies,
+            guarded=ground.guarded,
+        )
+        session = open_session(self._settings, ground, Ports(workspace=workspace), llm=llm, hooks=hooks, tasks=tasks)
         for failure in session.plugins.report().failed:
             _complain(str(failure), FAILED)
         return session

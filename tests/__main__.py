@@ -35,10 +35,11 @@ NEOVIM_CLIENT = tuple(
         "windows",
     )
 )
-EMACS = ("tests/e2e/test_eglot.py", "tests/e2e/test_lsp_mode.py")
+EMACS = tuple(f"tests/e2e/test_{name}.py" for name in ("emacs", "eglot", "lsp_mode"))
 FLOOD, SOAK = "tests/protocol/test_host_flood.py", "tests/protocol/test_soak.py"
 VSCODE = tuple(
-    f"tests/e2e/test_vscode_{name}.py" for name in ("chat", "review", "palette", "life", "setup", "folders")
+    f"tests/e2e/test_vscode_{name}.py"
+    for name in ("chat", "decisions", "review", "palette", "life", "setup", "folders")
 )
 BY_HAND = "tests/local (a real small model; run by hand, the file says how)"
 

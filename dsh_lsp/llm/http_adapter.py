@@ -7,6 +7,7 @@ server itself told wins over what was assumed.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -43,7 +44,7 @@ class ModelDefaults:
     reasoning_effort: str | None = None
 
 
-class HttpAdapter:
+class HttpAdapter(ABC):
     """A provider at one address; connections are opened at the first call and shared by all."""
 
     list_path = "/models"
@@ -129,17 +130,17 @@ class HttpAdapter:
 
     # -- what a provider says ----------------------------------------------------------------------------------
 
+    @abstractmethod
     def efforts(self, model: str) -> tuple[str, ...]:
         """The words for how much to think that a model knows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def headers(self, key: SecretStr | None) -> Mapping[str, str]:
         """The headers that carry the key."""
-        raise NotImplementedError
 
+    @abstractmethod
     def call(self, request: ModelRequest, key: SecretStr | None) -> Call:
         """Write a request down."""
-        raise NotImplementedError
 
     # -- limits ------------------------------------------------------------------------------------------------
 

@@ -133,11 +133,6 @@ class TokenMeter:
         """Whether no provider's count stands behind it."""
         return self._anchor is None
 
-    @property
-    def envelope(self) -> int:
-        """The estimate of what every request begins with: the system text and the tools."""
-        return self._envelope
-
     def count(self, messages: Iterable[Message]) -> int:
         """What a request with these messages and the session's header has, as the provider counts."""
         return ceil(self._correction * (self._envelope + sum(map(price_of, messages))))

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import anyio.to_thread
 
-from dsh_lsp.abort import Cause
+from dsh_lsp.abort import USER
 from dsh_lsp.errors import SessionError, UsageError
 from dsh_lsp.events import AssistantMessageLogged, LogEvent, TurnEnd
 from dsh_lsp.llm.listing import list_models
@@ -36,18 +36,15 @@ from dsh_lsp.lsp.arguments import (
     SessionOpen,
     SessionRename,
     Text,
+    read_arguments,
 )
 from dsh_lsp.lsp.decision_commands import DECISIONS
+from dsh_lsp.lsp.live_session import LiveSession
+from dsh_lsp.lsp.runtime import Runtime
 from dsh_lsp.lsp.virtual import forget_copy
 from dsh_lsp.messages import TextBlock, UserMessage
 from dsh_lsp.plugin_host import join_reports
 from dsh_lsp.wire import JsonObject, encode
-
-if TYPE_CHECKING:
-    from dsh_lsp.lsp.runtime import Runtime
-    from dsh_lsp.lsp.sessions import LiveSession
-
-USER = Cause(kind="user")
 
 # -- input -------------------------------------------------------------------------------------------------------
 
@@ -335,3 +332,12 @@ RUN: dict[str, Callable[[Runtime, Any], Awaitable[JsonObject]]] = {
     "dsh.text": text,
     "dsh.plugins.reload": plugins_reload,
 }
+
+
+async def run_command(runtime: Runtime, name: str, argument: JsonObject) -> JsonObject:
+    """Check the argument and run the command.
+
+    Raises:
+        DshError: the argument has another shape, or the command refuses.
+    """
+    return await RUN[name](runtime, read_arguments(name, argument))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
-from dsh_lsp.compose import Settings
+from dsh_lsp.session_settings import Settings
 from dsh_lsp.settings import accepted, clean_settings, rights_of, value_at
 from dsh_lsp.validation import Problem
 from dsh_lsp.wire import JsonObject

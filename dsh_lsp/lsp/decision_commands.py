@@ -7,15 +7,13 @@ was decided has been carried out.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dsh_lsp.errors import SessionError, UsageError
 from dsh_lsp.lsp.arguments import Answer, Approve, ModeSet, OfSession, ReviewAccept, ReviewReject, Rewind
 from dsh_lsp.lsp.rewind import rewind
+from dsh_lsp.lsp.runtime import Runtime
 from dsh_lsp.wire import JsonObject, encode
-
-if TYPE_CHECKING:
-    from dsh_lsp.lsp.runtime import Runtime
 
 
 async def mode_set(runtime: Runtime, args: ModeSet) -> JsonObject:

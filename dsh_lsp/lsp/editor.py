@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import anyio
 from pydantic import ValidationError
@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from dsh_lsp.decisions import ApprovalAsked, QuestionAsked
 from dsh_lsp.errors import EditorError
 from dsh_lsp.lsp.arguments import ClientOffers
+from dsh_lsp.lsp.client import Client
 from dsh_lsp.lsp.manners import Manners, manners_of
 from dsh_lsp.lsp.protocol import APPROVE, ASK, REVIEW, SAVE, VERSION
 from dsh_lsp.lsp.refusals import one_line
@@ -165,23 +166,13 @@ def _listed(node: JsonObject, key: str) -> list[Any]:
     return value if isinstance(value := node.get(key), list) else []
 
 
-class Wire(Protocol):
-    """The part of the connection that this module needs."""
-
-    async def request(self, method: str, params: JsonObject, *, timeout_s: float | None) -> Any:
-        """Ask the client; raises `EditorError`."""
-
-    def notify(self, method: str, params: Any | None = None) -> None:
-        """Tell the client."""
-
-
 class Editor:
     """The connected client."""
 
-    def __init__(self, wire: Wire, profile: ClientProfile) -> None:
+    def __init__(self, client: Client, profile: ClientProfile) -> None:
         self.profile = profile
         self.refuses_prompts = False  # as it has shown: it is raised no prompt that nobody asked for
-        self._wire = wire
+        self._client = client
 
     async def ask(self, method: str, params: JsonObject, *, timeout_s: float) -> Any:
         """Make a request that the client offers.
@@ -189,14 +180,14 @@ class Editor:
         Raises:
             EditorError: it failed, or was not answered in time.
         """
-        return await self._wire.request(method, params, timeout_s=timeout_s)
+        return await self._client.request(method, params, timeout_s=timeout_s)
 
     async def apply_edit(
         self, label: str, edit: JsonObject, *, timeout_s: float | None = APPLY_TIMEOUT_S
     ) -> ApplyReply:
         """Ask the client to apply a workspace edit; what it says is a hint, not the truth."""
         try:
-            reply = await self._wire.request(
+            reply = await self._client.request(
                 "workspace/applyEdit", {"label": label, "edit": edit}, timeout_s=timeout_s
             )
         except EditorError as error:
@@ -215,7 +206,7 @@ class Editor:
             return None
         versions = {} if version is None else {"versions": {uri: version}}
         try:
-            reply = await self._wire.request(SAVE, {"uris": [uri], **versions}, timeout_s=REQUEST_TIMEOUT_S)
+            reply = await self._client.request(SAVE, {"uris": [uri], **versions}, timeout_s=REQUEST_TIMEOUT_S)
         except EditorError as error:
             log.info("dsh/save: %s", error)
             return False
@@ -224,7 +215,7 @@ class Editor:
     async def show_review(self, proposal: str) -> None:
         """Let a client that has a view for reviews open it."""
         try:
-            await self._wire.request(REVIEW, {"proposal": proposal}, timeout_s=REQUEST_TIMEOUT_S)
+            await self._client.request(REVIEW, {"proposal": proposal}, timeout_s=REQUEST_TIMEOUT_S)
         except EditorError as error:
             log.info("dsh/review: %s", error)
 
@@ -239,7 +230,7 @@ class Editor:
             **({"unsaved": list(asked.unsaved)} if asked.unsaved else {}),
         }
         try:
-            await self._wire.request(APPROVE, params, timeout_s=REQUEST_TIMEOUT_S)
+            await self._client.request(APPROVE, params, timeout_s=REQUEST_TIMEOUT_S)
         except EditorError as error:
             log.info("dsh/approve: %s", error)
 
@@ -248,7 +239,7 @@ class Editor:
         params = encode(asked)
         params["question"] = params.pop("id")
         try:
-            await self._wire.request(ASK, params, timeout_s=REQUEST_TIMEOUT_S)
+            await self._client.request(ASK, params, timeout_s=REQUEST_TIMEOUT_S)
         except EditorError as error:
             log.info("dsh/ask: %s", error)
 
@@ -257,7 +248,7 @@ class Editor:
         await self.caught_up()
         params = {"type": INFO, "message": text, "actions": [{"title": button} for button in buttons]}
         try:
-            reply = await self._wire.request("window/showMessageRequest", params, timeout_s=None)
+            reply = await self._client.request("window/showMessageRequest", params, timeout_s=None)
         except EditorError as error:
             log.info("showMessageRequest: %s", error)
             if error.code == "EDITOR_REFUSED":
@@ -273,7 +264,7 @@ class Editor:
             return False
         params = {"uri": uri, "takeFocus": False}
         try:
-            reply = await self._wire.request("window/showDocument", params, timeout_s=REQUEST_TIMEOUT_S)
+            reply = await self._client.request("window/showDocument", params, timeout_s=REQUEST_TIMEOUT_S)
         except EditorError as error:
             log.info("showDocument: %s", error)
             return False
@@ -286,7 +277,7 @@ class Editor:
         await anyio.sleep(ANSWERED_S)
         for _ in range(ECHOES):
             try:
-                await self._wire.request("workspace/configuration", {"items": []}, timeout_s=ECHO_TIMEOUT_S)
+                await self._client.request("workspace/configuration", {"items": []}, timeout_s=ECHO_TIMEOUT_S)
             except EditorError as error:
                 if error.code == "EDITOR_TIMEOUT":
                     continue
@@ -301,7 +292,7 @@ class Editor:
         params = {"items": [{"section": section}]}
         for left in reversed(range(PULLS)):
             try:
-                reply = await self._wire.request("workspace/configuration", params, timeout_s=REQUEST_TIMEOUT_S)
+                reply = await self._client.request("workspace/configuration", params, timeout_s=REQUEST_TIMEOUT_S)
                 break
             except EditorError as error:
                 if error.code != "EDITOR_TIMEOUT" or not left:
@@ -327,7 +318,7 @@ class Editor:
 
     async def _try(self, method: str, params: JsonObject) -> None:
         try:
-            await self._wire.request(method, params, timeout_s=REQUEST_TIMEOUT_S)
+            await self._client.request(method, params, timeout_s=REQUEST_TIMEOUT_S)
         except EditorError as error:
             log.info("%s: %s", method, error)
 
@@ -346,7 +337,7 @@ class Editor:
         params: JsonObject = {"uri": uri, "diagnostics": items}
         if version is not None:
             params["version"] = version
-        self._wire.notify("textDocument/publishDiagnostics", params)
+        self._client.notify("textDocument/publishDiagnostics", params)
 
     def tell(self, text: str) -> None:
         """Say something to the user, on one short line."""
@@ -358,4 +349,4 @@ class Editor:
 
     def _message(self, kind: int, text: str) -> None:
         method = "window/showMessage" if self.profile.may_be_told else "window/logMessage"
-        self._wire.notify(method, {"type": kind, "message": text})
+        self._client.notify(method, {"type": kind, "message": text})

@@ -12,7 +12,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
@@ -33,6 +33,7 @@ from dsh_lsp.events import (
     TurnStart,
     encode_event,
 )
+from dsh_lsp.lsp.client import StreamClient
 from dsh_lsp.lsp.progress import TurnProgress, count_down
 from dsh_lsp.lsp.protocol import STATUS
 from dsh_lsp.messages import ToolResultBlock
@@ -48,22 +49,6 @@ REPLAY_BATCH = 64
 JOIN_S = 0.03  # live frames of a block are joined over this time
 
 
-class Wire(Protocol):
-    """The part of the connection that this module needs."""
-
-    async def request(self, method: str, params: JsonObject, *, timeout_s: float | None) -> Any:
-        """Ask the client; raises `EditorError`."""
-
-    def notify(self, method: str, params: Any | None = None) -> None:
-        """Tell the client; must arrive."""
-
-    def notify_live(self, method: str, params: Any) -> bool:
-        """Tell the client unless it reads too slowly."""
-
-    async def drain(self) -> None:
-        """Wait until the client has read most of what was sent."""
-
-
 class Feed:
     """One session's output to one client; closing it stops the output."""
 
@@ -71,7 +56,7 @@ class Feed:
         self,
         *,
         session: Session,
-        wire: Wire,
+        client: StreamClient,
         tasks: TaskGroup,
         event_token: str | int | None,
         wants_status: bool,
@@ -79,7 +64,7 @@ class Feed:
         waiting_for: Callable[[], str | None],
     ) -> None:
         self._session = session
-        self._wire = wire
+        self._client = client
         self._tasks = tasks
         self._token = event_token
         self._wants_status = wants_status
@@ -145,11 +130,11 @@ class Feed:
                         continue
                     self._put(_value_of(event, self._card(event, called)))
                     if event.seq % REPLAY_BATCH == 0:
-                        await self._wire.drain()  # a long session must not become one heap in memory
+                        await self._client.drain()  # a long session must not become one heap in memory
                 while held:
                     self._put(*held.popleft())
                     if len(held) % REPLAY_BATCH == 0:
-                        await self._wire.drain()
+                        await self._client.drain()
             finally:
                 self._held = None
                 for value, live in held:  # the request was cancelled
@@ -178,9 +163,9 @@ class Feed:
     def _put(self, value: JsonObject, live: bool = False) -> None:
         params = {"token": self._token, "value": {"dsh": 1, "session": self._session.id, **value}}
         if live:
-            self._wire.notify_live("$/progress", params)
+            self._client.notify_live("$/progress", params)
         else:
-            self._wire.notify("$/progress", params)
+            self._client.notify("$/progress", params)
 
     def _card(self, event: LogEvent, call: ToolCall | None) -> Card | None:
         """The card of a tool's call or result, from the registry, so that clients hold no tool knowledge."""
@@ -264,7 +249,7 @@ class Feed:
         status = self.status()
         if status != self._sent_status:
             self._sent_status = status
-            self._wire.notify(STATUS, status)
+            self._client.notify(STATUS, status)
 
     # -- work-done progress ----------------------------------------------------------------------------------
 
@@ -273,7 +258,7 @@ class Feed:
             return
         match event.data:
             case TurnStart():
-                self._progress = TurnProgress(self._wire)
+                self._progress = TurnProgress(self._client)
                 self._tasks.start_soon(self._progress.begin)
             case TurnEnd(reason=reason) if self._progress is not None:
                 self._progress.end(_words_of(reason))

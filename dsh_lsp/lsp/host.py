@@ -4,7 +4,7 @@
     server.command_table["dsh.x"] = run_x              # async (argument: dict) -> JSON, attrs or None
     server.on_shutdown = save                          # async (); at most 2 s; once, on shutdown, EOF or a signal
     @server.feature("textDocument/didOpen")            # as in pygls; async handlers are cancellable by id
-    run(server)                                        # never returns; see `dsh_lsp.lsp.lifetime`
+    lifetime.run(server)                               # never returns
 
     server.task_group                                  # anyio group of the whole life, once served
     await server.protocol.request(method, params, timeout_s=5)      # raw JSON result, or EditorError
@@ -33,10 +33,9 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import default_converter, lsp_method
 
 from dsh_lsp.errors import error_chain
-from dsh_lsp.lsp.lifetime import is_alive, run, serve
+from dsh_lsp.lsp.client_process import is_alive
 from dsh_lsp.lsp.refusals import invalid_params
 from dsh_lsp.lsp.rpc import RpcProtocol
-from dsh_lsp.lsp.transport import FrameSink
 from dsh_lsp.wire import JsonObject
 
 if TYPE_CHECKING:
@@ -45,8 +44,6 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
     from cattrs import Converter
     from pygls.server import ServerErrors
-
-__all__ = ["Command", "FrameSink", "HostProtocol", "HostServer", "create_server", "run", "serve"]
 
 log = logging.getLogger(__name__)
 

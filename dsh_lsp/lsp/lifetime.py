@@ -15,18 +15,17 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import anyio
 
+from dsh_lsp.lsp.client_process import is_alive
+from dsh_lsp.lsp.host import HostProtocol, HostServer
 from dsh_lsp.lsp.transport import Descriptors, FrameReader, FrameWriter, claim_descriptors
 
 if TYPE_CHECKING:
     from types import FrameType
-
-    from dsh_lsp.lsp.host import HostProtocol, HostServer
 
 log = logging.getLogger(__name__)
 
@@ -156,24 +155,3 @@ async def _watch_client(server: HostServer, ending: Ending) -> None:
             log.error("the client's process %d is gone", watched)
             ending.begin(1)
             return
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process runs; always False on Windows, where this way to ask would end it."""
-    if os.name == "nt" or pid <= 0:  # 0 and less name whole process groups
-        return False
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return not _is_zombie(pid)
-
-
-def _is_zombie(pid: int) -> bool:
-    """Whether a dead process only waits for its parent, which in a container may never look; Linux alone tells."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[:1] == [b"Z"]
-    except OSError:
-        return False

@@ -11,11 +11,12 @@ import time
 import uuid
 from collections.abc import Callable
 from math import ceil
-from typing import Any, Final, Protocol
+from typing import Final
 
 import anyio
 
 from dsh_lsp.errors import EditorError
+from dsh_lsp.lsp.client import Client
 from dsh_lsp.upkeep import RetryPlanned
 from dsh_lsp.wire import JsonObject
 
@@ -26,22 +27,12 @@ TICK_S: Final = 1.0
 MAX_REASON_CHARS: Final = 100
 
 
-class ProgressWire(Protocol):
-    """The part of the connection that this module needs."""
-
-    async def request(self, method: str, params: JsonObject, *, timeout_s: float | None) -> Any:
-        """Ask the client; raises `EditorError`."""
-
-    def notify(self, method: str, params: Any | None = None) -> None:
-        """Tell the client; must arrive."""
-
-
 class TurnProgress:
     """One turn's progress, only made for a client with the capability; forgotten by its owner when it has ended."""
 
-    def __init__(self, wire: ProgressWire) -> None:
+    def __init__(self, client: Client) -> None:
         self.token: Final = f"dsh-{uuid.uuid4().hex}"
-        self._wire = wire
+        self._client = client
         self._begun = False
         self._message = "starting"
         self._ended: str | None = None
@@ -49,7 +40,7 @@ class TurnProgress:
     async def begin(self) -> None:
         """Ask for the token and begin; a client that refuses or does not answer sees no progress."""
         try:
-            await self._wire.request(
+            await self._client.request(
                 "window/workDoneProgress/create", {"token": self.token}, timeout_s=CREATE_TIMEOUT_S
             )
         except EditorError as error:
@@ -75,7 +66,7 @@ class TurnProgress:
             self._tell({"kind": "end", "message": message})
 
     def _tell(self, value: JsonObject) -> None:
-        self._wire.notify("$/progress", {"token": self.token, "value": value})
+        self._client.notify("$/progress", {"token": self.token, "value": value})
 
 
 async def count_down(progress: TurnProgress, planned: RetryPlanned, goes_on: Callable[[], bool]) -> None:

@@ -5,15 +5,11 @@ Rules: that turn's edits alone; files only, never history; what cannot be taken 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dsh_lsp.abort import AbortSignal
 from dsh_lsp.lsp.editor import Editor
+from dsh_lsp.lsp.live_session import LiveSession
 from dsh_lsp.lsp.undo import Undone
 from dsh_lsp.wire import JsonObject
-
-if TYPE_CHECKING:
-    from dsh_lsp.lsp.sessions import LiveSession
 
 DONE = "rewind/done"
 

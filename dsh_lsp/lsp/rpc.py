@@ -12,6 +12,7 @@ import enum
 import itertools
 import json
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable
 from concurrent.futures import Future
 from contextvars import copy_context
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class RpcProtocol(LanguageServerProtocol):
+class RpcProtocol(LanguageServerProtocol, ABC):
     """Both directions of one connection; a subclass says what the lifecycle allows."""
 
     def __init__(self, server: LanguageServer, converter: Converter) -> None:
@@ -62,13 +63,13 @@ class RpcProtocol(LanguageServerProtocol):
         self._encode_ascii = encoder(ensure_ascii=True).encode
         super().__init__(server, converter)
 
+    @abstractmethod
     def check_state(self, method: str) -> None:
         """Raise the `JsonRpcException` that a request is refused with because of when it comes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def drops_notification(self, method: str) -> bool:
         """Whether a notification is ignored because of when it comes."""
-        raise NotImplementedError
 
     # Input
 

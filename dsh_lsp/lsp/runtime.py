@@ -11,18 +11,19 @@ import anyio
 from anyio.abc import TaskGroup
 from lsprotocol import types
 
+from dsh_lsp.abort import USER
 from dsh_lsp.errors import EditorError
 from dsh_lsp.lsp import actions, asking
-from dsh_lsp.lsp.arguments import Say, read_arguments
-from dsh_lsp.lsp.commands import RUN, USER
+from dsh_lsp.lsp.arguments import Say
+from dsh_lsp.lsp.client import StreamClient
 from dsh_lsp.lsp.configuration import SECTION, Configuration
 from dsh_lsp.lsp.context import with_context
 from dsh_lsp.lsp.documents import Documents, Encoding, identity
 from dsh_lsp.lsp.editor import ClientProfile, Editor
-from dsh_lsp.lsp.feed import Wire
 from dsh_lsp.lsp.folders import WindowFolders
+from dsh_lsp.lsp.live_session import LiveSession, Window
 from dsh_lsp.lsp.refusals import one_line
-from dsh_lsp.lsp.sessions import LiveSession, Sessions
+from dsh_lsp.lsp.sessions import Sessions
 from dsh_lsp.lsp.virtual import VirtualDocuments
 from dsh_lsp.messages import UserMessage
 from dsh_lsp.secrets import Keys
@@ -37,7 +38,7 @@ UNREAD = "DSH: the editor does not tell its settings ({why}); those that are kno
 class Runtime:
     """What stands behind one connection."""
 
-    def __init__(self, initialize: JsonObject, *, wire: Wire, tasks: TaskGroup, encoding: Encoding) -> None:
+    def __init__(self, initialize: JsonObject, *, client: StreamClient, tasks: TaskGroup, encoding: Encoding) -> None:
         profile = ClientProfile.from_initialize(initialize)
         self._configuration = Configuration(initialize.get("initializationOptions"), vouches=profile.dsh is not None)
         self.documents = Documents(
@@ -46,19 +47,15 @@ class Runtime:
             last_end_apart=profile.manners.last_end_apart,
             splits_at_return=profile.manners.splits_at_return,
         )
-        self.editor = Editor(wire, profile)
+        self.editor = Editor(client, profile)
         self._tasks = tasks
         self._pulling = anyio.Lock()
         self._told_unread = False
         self._folders = WindowFolders(initialize)
-        self.sessions = Sessions(
-            settings=self._configuration.settings,
-            folders=self._folders,
-            documents=self.documents,
-            editor=self.editor,
-            wire=wire,
-            tasks=tasks,
+        window = Window(
+            documents=self.documents, editor=self.editor, client=client, folders=self._folders, tasks=tasks
         )
+        self.sessions = Sessions(self._configuration.settings, window)
         self.virtual = VirtualDocuments(self.sessions, self.documents, self.editor, tasks)
 
     def start(self) -> None:
@@ -103,10 +100,6 @@ class Runtime:
             log.warning("setting %s", problem)
             if not problem.unknown:
                 self.editor.warn(f"DSH: setting {problem}; it is not used")
-
-    async def run_command(self, name: str, argument: JsonObject) -> JsonObject:
-        """Check the argument and run the command."""
-        return await RUN[name](self, read_arguments(name, argument))
 
     def carry_on(self, work: Awaitable[None]) -> None:
         """Do what a command has accepted, after its answer."""

@@ -51,7 +51,7 @@ class Connection:
             params: JsonObject = self._server.protocol._converter.unstructure(self._initialize)  # noqa: SLF001
             self._runtime = Runtime(
                 params,
-                wire=self._server.protocol,
+                client=self._server.protocol,
                 tasks=self._server.task_group,
                 encoding=self._server.protocol.position_encoding,  # type: ignore[arg-type]
             )
@@ -59,7 +59,9 @@ class Connection:
 
     def _command(self, name: str) -> Command:
         async def run(argument: JsonObject) -> Any:
-            return await self._live.run_command(name, argument)
+            from dsh_lsp.lsp.commands import run_command
+
+            return await run_command(self._live, name, argument)
 
         return run
 

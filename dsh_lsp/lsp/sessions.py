@@ -8,98 +8,42 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import anyio
 import anyio.to_thread
-from anyio.abc import TaskGroup
 
-from dsh_lsp.agent.driver import new_id
 from dsh_lsp.agent.hooks import AgentHooks
-from dsh_lsp.compose import (
-    Ports,
-    Session,
-    Settings,
-    Stored,
-    new_log,
-    open_session,
-    resume_log,
-    sessions_folder,
-    summarize,
-)
-from dsh_lsp.errors import SessionError, failure_of
+from dsh_lsp.compose import Stored, new_log, resume_log, sessions_folder, summarize
+from dsh_lsp.errors import SessionError
 from dsh_lsp.events import AssistantChunk, LogEvent, TurnEnd
 from dsh_lsp.hooks import Emit
-from dsh_lsp.llm.adapter import Llm
-from dsh_lsp.lsp.answers import Answers
-from dsh_lsp.lsp.approvals import ApprovalDesk
-from dsh_lsp.lsp.documents import Documents
-from dsh_lsp.lsp.editor import Editor
-from dsh_lsp.lsp.feed import Feed, Wire
-from dsh_lsp.lsp.folders import WindowFolders
-from dsh_lsp.lsp.language import EditorLanguages
-from dsh_lsp.lsp.questions import QuestionDesk
-from dsh_lsp.lsp.review import Reviews
-from dsh_lsp.lsp.workspace import EditorWorkspace
+from dsh_lsp.lsp.live_session import LiveSession, Window, build_live
+from dsh_lsp.lsp.models import Models
 from dsh_lsp.notes import SessionTitle
-from dsh_lsp.plugin_host import PluginReport
-from dsh_lsp.providers import ModelSettings, build_models
 from dsh_lsp.session.catalog import Catalog
 from dsh_lsp.session.export import to_jsonl, to_markdown
 from dsh_lsp.session.fork import fork_events
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.session.store import look_at, session_lock
 from dsh_lsp.session.summary import Summary, SummaryFold
-from dsh_lsp.workspace.copies import Copies
-from dsh_lsp.workspace.paths import Guarded
+from dsh_lsp.session_settings import Settings
 
 log = logging.getLogger(__name__)
 
 DISPOSE_GRACE_S = 1.0  # of the 2 s that an editor waits for the answer to `shutdown`
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveSession:
-    """A session with its review, its approvals, and its output to the client."""
-
-    session: Session
-    reviews: Reviews
-    approvals: ApprovalDesk
-    questions: QuestionDesk
-    feed: Feed
-    summary: SummaryFold
-
-    @property
-    def id(self) -> str:
-        """The session's id."""
-        return self.session.id
-
-
 class Sessions:
     """The sessions of one client; `changed` names a session in which something happened, or what waits in it did."""
 
-    def __init__(
-        self,
-        *,
-        settings: Settings,
-        folders: WindowFolders,
-        documents: Documents,
-        editor: Editor,
-        wire: Wire,
-        tasks: TaskGroup,
-    ) -> None:
+    def __init__(self, settings: Settings, window: Window) -> None:
         self.changed: Emit[str] = Emit("session changed")
         self._settings = settings
-        self._folders = folders
-        self._documents = documents
-        self._editor = editor
-        self._wire = wire
-        self._tasks = tasks
+        self._window = window
         self._hooks = AgentHooks()
-        self._llm: Llm | None = None  # of sessions to come, by the settings that stand beside it
-        self._llm_settings: ModelSettings | None = None
+        self._models = Models(window.tasks, lambda llm: any(live.session.llm is llm for live in self.all()))
         self._live: dict[str, LiveSession] = {}
         self._current: LiveSession | None = None
         self._opening = anyio.Lock()
@@ -148,7 +92,7 @@ class Sessions:
 
     def new(self, *, root: str | None = None) -> LiveSession:
         """Begin a session and make it the current one."""
-        return self._start(new_log(self._settings, Path(root) if root else self._folders.root))
+        return self._start(new_log(self._settings, Path(root) if root else self._window.folders.root))
 
     async def open(self, session: str) -> LiveSession:
         """Make a session the current one, from its file if it is not live.
@@ -221,15 +165,14 @@ class Sessions:
 
     def start(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
         """Do something that no command waits for."""
-        self._tasks.start_soon(work)
+        self._window.tasks.start_soon(work)
 
     async def close(self) -> None:
         """Stop every session, keeping what waits in its inbox, and put all on disk; together, for time is short."""
         async with anyio.create_task_group() as closing:
             for live in self.all():
                 closing.start_soon(self._close, live)
-        if self._llm is not None:
-            await self._llm.aclose()
+        await self._models.close()
 
     async def _close(self, live: LiveSession) -> None:
         await live.session.agent.dispose(grace_s=DISPOSE_GRACE_S)
@@ -238,7 +181,7 @@ class Sessions:
         await self._keep(live)
         await live.session.close()
         self._live.pop(live.id, None)
-        await self._leave(live.session.llm)
+        await self._models.leave(live.session.llm)
         if self._current is live:
             self._current = None
 
@@ -253,82 +196,13 @@ class Sessions:
         folder = live.session.store.path.parent if live is not None else sessions_folder(self._settings)
         return Catalog(folder, summarize)
 
-    # -- building --------------------------------------------------------------------------------------------
-
     def _start(self, stored: Stored) -> LiveSession:
         """Build what stands around a log, and make it the current session."""
-        reviews: list[Reviews] = []
-
-        def ports_of(session_log: SessionLog, copies: Copies, guarded: Guarded) -> Ports:
-            root = Path(session_log.header.cwd)
-            guarded.folders = self._folders
-            reviews.append(
-                Reviews(
-                    log=session_log,
-                    documents=self._documents,
-                    editor=self._editor,
-                    tasks=self._tasks,
-                    new_id=new_id,
-                    root=root,
-                    copies=copies,
-                    guarded=guarded,
-                    saves=self._settings.edits.save,
-                    applies_at_once=lambda: session.modes.current == "auto-edit",
-                )
-            )
-            workspace = EditorWorkspace(root, self._documents, reviews[0], guarded)
-            return Ports(
-                workspace=workspace, languages=EditorLanguages(workspace, self._documents, self._editor, guarded)
-            )
-
-        session = open_session(
-            self._settings,
-            root=Path(stored.log.header.cwd),
-            llm=self._models(),
-            hooks=self._hooks.child(),
-            tasks=self._tasks,
-            ports_of=ports_of,
-            stored=stored,
-        )
-        root = Path(stored.log.header.cwd)
-        session.agent.context.register("workspace-folders", 40, lambda: self._folders.beside(root))
-        live = self._connect(session, reviews[0])
-        self._live[session.id] = self._current = live
-        return live
-
-    def _connect(self, session: Session, reviews: Reviews) -> LiveSession:
-        """Join a session to the client."""
-        profile, hooks = self._editor.profile, session.agent.hooks
-        approvals = ApprovalDesk(
-            hook=hooks.tools.approval, documents=self._documents, editor=self._editor, tasks=self._tasks
-        )
-        questions = QuestionDesk(
-            hook=hooks.tools.question, documents=self._documents, editor=self._editor, tasks=self._tasks
-        )
-        feed = Feed(
-            session=session,
-            wire=self._wire,
-            tasks=self._tasks,
-            event_token=self._settings.event_token,
-            wants_status=profile.dsh is not None,
-            wants_progress=profile.work_done_progress,
-            waiting_for=_waiting_for(reviews, approvals, questions),
-        )
-        for changed in (reviews.changed, approvals.changed, questions.changed):
-            changed.listen(lambda _: feed.touch_status())
-        if profile.dsh is None:  # a client of ours shows a failed turn where it shows the turn
-            session.log.appended.listen(Answers(self._editor).add)
-            hooks.error.listen(lambda failed: self._editor.warn(f"DSH: {failure_of(failed.error).message}"))
-        self._tell_of_plugins(session.plugins.report())
-        session.plugins.reported.listen(self._tell_of_plugins)
-        summary = SummaryFold(session.log.header)
-        for event in session.log.facts():
-            summary.add(event)
-        live = LiveSession(
-            session=session, reviews=reviews, approvals=approvals, questions=questions, feed=feed, summary=summary
-        )
-        session.log.appended.listen(lambda event: self._sum_up(live, event))
-        reviews.changed.listen(lambda _: self.changed(live.id))
+        llm = self._models.by(self._settings.model)
+        live = build_live(stored, self._window, settings=self._settings, llm=llm, hooks=self._hooks.child())
+        live.session.log.appended.listen(lambda event: self._sum_up(live, event))
+        live.reviews.changed.listen(lambda _: self.changed(live.id))
+        self._live[live.id] = self._current = live
         return live
 
     def _sum_up(self, live: LiveSession, event: LogEvent) -> None:
@@ -336,28 +210,7 @@ class Sessions:
         if not isinstance(event.data, AssistantChunk):
             self.changed(live.id)
         if isinstance(event.data, TurnEnd) and live.summary.changed:
-            self._tasks.start_soon(self._keep, live)
-
-    def _tell_of_plugins(self, report: PluginReport) -> None:
-        for failure in report.failed:
-            self._editor.warn(f"DSH: {failure}")
-
-    def _models(self) -> Llm:
-        """What sessions that begin now ask; those that live go on with what they have."""
-        settings = self._settings.model
-        if self._llm is None or settings != self._llm_settings:
-            llm = build_models(settings)
-            llm.adapter(settings.provider)  # what is wrong with the settings is told now
-            before, self._llm, self._llm_settings = self._llm, llm, settings
-            if before is not None:
-                self._tasks.start_soon(self._leave, before)
-            self._tasks.start_soon(llm.warm, settings.provider)
-        return self._llm
-
-    async def _leave(self, llm: Llm) -> None:
-        """Close the connections of a model that no session asks any more."""
-        if llm is not self._llm and all(live.session.llm is not llm for live in self.all()):
-            await llm.aclose()
+            self._window.tasks.start_soon(self._keep, live)
 
 
 def _exported(session_log: SessionLog, form: Literal["markdown", "jsonl"]) -> str:
@@ -367,19 +220,6 @@ def _exported(session_log: SessionLog, form: Literal["markdown", "jsonl"]) -> st
     for event in session_log.facts():
         fold.add(event)
     return to_markdown(fold.take().title, session_log.facts())
-
-
-def _waiting_for(reviews: Reviews, approvals: ApprovalDesk, questions: QuestionDesk) -> Callable[[], str | None]:
-    """What a person must decide before the turn goes on."""
-
-    def waiting_for() -> str | None:
-        if approvals.pending():
-            return "approval"
-        if questions.pending():
-            return "question"
-        return "review" if reviews.pending_count() else None
-
-    return waiting_for
 
 
 def _end_of(source: SessionLog, turn: int | None) -> int:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
 
 import anyio
@@ -21,14 +20,12 @@ from dsh_lsp.decisions import ReviewFile
 from dsh_lsp.directories import cache_directory
 from dsh_lsp.errors import SessionError, ToolError, UsageError
 from dsh_lsp.lsp.documents import Document, Documents, path_of, uri_of
+from dsh_lsp.lsp.editor import Editor
 from dsh_lsp.lsp.protocol import SCHEME
+from dsh_lsp.lsp.sessions import Sessions
 from dsh_lsp.workspace.disk import read_file
 from dsh_lsp.workspace.paths import shown
 from dsh_lsp.workspace.rope import Rope
-
-if TYPE_CHECKING:
-    from dsh_lsp.lsp.editor import Editor
-    from dsh_lsp.lsp.sessions import Sessions
 
 TRANSCRIPT = "transcript.md"
 PROPOSALS = f"{SCHEME}:/proposal/"

@@ -19,7 +19,8 @@ from dsh_lsp.decisions import Effect, EffectKind, Mode
 from dsh_lsp.plugin import Context
 from dsh_lsp.shell.rules import CommandRules
 from dsh_lsp.tools.approvals import Approvals
-from dsh_lsp.tools.pipeline import Allow, Ask, Denied, InvalidArgumentsError, Verdict, validate
+from dsh_lsp.tools.arguments import InvalidArgumentsError, validate
+from dsh_lsp.tools.pipeline import Allow, Ask, Denied, Verdict
 from dsh_lsp.tools.tool import Execution
 
 name = "approval"

@@ -19,10 +19,10 @@ import anyio
 
 from dsh_lsp.abort import Aborted
 from dsh_lsp.agent.hooks import AgentHooks
-from dsh_lsp.errors import DshError, ToolError
+from dsh_lsp.errors import DshError
 from dsh_lsp.plugin import Context
+from dsh_lsp.tools.arguments import effects_of
 from dsh_lsp.tools.outcome import Outcome
-from dsh_lsp.tools.pipeline import validate
 from dsh_lsp.tools.tool import Execution
 from dsh_lsp.workspace.language import Diagnosis, LanguageServers, Problem, describe_problems
 
@@ -73,13 +73,8 @@ def apply(ctx: Context, _settings: Any) -> None:
 
 def edited_paths(execution: Execution) -> list[str]:
     """The files that a call means to edit."""
-    if execution.tool is None:
-        return []
-    try:
-        effects = execution.tool.effects(validate(execution.tool, execution.arguments))
-    except ToolError:
-        return []
-    return list(dict.fromkeys(effect.detail for effect in effects if effect.kind == "edit"))[:MAX_FILES]
+    edits = (effect.detail for effect in effects_of(execution) if effect.kind == "edit")
+    return list(dict.fromkeys(edits))[:MAX_FILES]
 
 
 def new_problems(before: Sequence[Problem], after: Sequence[Problem]) -> list[Problem]:

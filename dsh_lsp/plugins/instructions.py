@@ -21,8 +21,8 @@ from dsh_lsp.messages import PluginSource, TextBlock, UserMessage
 from dsh_lsp.plugin import Context
 from dsh_lsp.secrets import Keys
 from dsh_lsp.session.log import SessionLog
+from dsh_lsp.tools.arguments import effects_of
 from dsh_lsp.tools.outcome import Outcome
-from dsh_lsp.tools.pipeline import validate
 from dsh_lsp.tools.tool import Execution
 from dsh_lsp.workspace.port import Workspace
 
@@ -64,12 +64,7 @@ def apply(ctx: Context, _settings: Any) -> None:
 
 def touched(execution: Execution) -> list[str]:
     """The files of the workspace that a call meant to read or edit, relative to its root where they lie below it."""
-    if execution.tool is None:
-        return []
-    try:
-        effects = execution.tool.effects(validate(execution.tool, execution.arguments))
-    except ToolError:
-        return []
+    effects = effects_of(execution)
     outside = any(effect.kind == "outside" for effect in effects)
     paths = [effect.detail for effect in effects if effect.kind in ("read", "edit")]
     return [path for path in paths if not (outside and PurePosixPath(path).is_absolute())]

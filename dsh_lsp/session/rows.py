@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, count, groupby
 from typing import Final
 
-from dsh_lsp.events import AssistantChunk, LogEvent, decode_event, encode_event
+from dsh_lsp.events import AssistantChunk, LogEvent, encode_event
 from dsh_lsp.messages import Chunk, ReasoningDelta, TextDelta, ToolCallDelta
 from dsh_lsp.wire import JsonObject, decode, encode
 
@@ -95,15 +95,6 @@ def pack(events: Iterable[LogEvent]) -> Iterator[JsonObject]:
             yield from map(encode_event, (first, *others))
         else:
             yield _encode_run([first, *others])
-
-
-def unpack(row: JsonObject) -> Sequence[LogEvent]:
-    """The events of a row.
-
-    Raises:
-        KeyError, TypeError, ValueError, pydantic.ValidationError: the row is none.
-    """
-    return ChunkRun(row).events() if row["type"] in RUN_KEYS else (decode_event(row),)
 
 
 _Run = tuple[type, int, int, int, str | None, str | None]  # all that the chunks of a run have in common

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from dsh_lsp.decisions import Effect, EffectKind
 from dsh_lsp.events import ToolCall
-from dsh_lsp.tools.pipeline import InvalidArgumentsError, read_arguments, validate
+from dsh_lsp.tools.arguments import InvalidArgumentsError, read_arguments, validate
 from dsh_lsp.tools.registry import ToolRegistry
 from dsh_lsp.tools.tool import Card, Execution, Tool
 from dsh_lsp.wire import JsonObject

@@ -15,18 +15,15 @@ import logging
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from json import JSONDecodeError
-from typing import Any
-
-from pydantic import ValidationError
 
 from dsh_lsp.abort import Aborted, AbortSignal, no_stray_cancel
 from dsh_lsp.decisions import Allowed, Effect, GrantKey
-from dsh_lsp.errors import DshError, ToolError, error_chain
+from dsh_lsp.errors import DshError, error_chain
 from dsh_lsp.hooks import Emit, HookSet, Waterfall
 from dsh_lsp.messages import UserMessage
 from dsh_lsp.secrets import Keys
 from dsh_lsp.tools.approvals import ApprovalHook, Approvals
+from dsh_lsp.tools.arguments import validate
 from dsh_lsp.tools.outcome import (
     ABORTED,
     ABORTED_BEFORE_DISPATCH,
@@ -42,8 +39,8 @@ from dsh_lsp.tools.outcome import (
 )
 from dsh_lsp.tools.questions import QuestionHook
 from dsh_lsp.tools.registry import ToolRegistry
-from dsh_lsp.tools.tool import Card, Execution, Tool, ToolOutput
-from dsh_lsp.wire import JsonObject, dump_bytes, json_copy, loads
+from dsh_lsp.tools.tool import Card, Execution, ToolOutput
+from dsh_lsp.wire import JsonObject, dump_bytes, json_copy
 
 __all__ = [  # `Outcome` too: plugins find all that a listener may return in one place
     "Accept",
@@ -56,8 +53,6 @@ __all__ = [  # `Outcome` too: plugins find all that a listener may return in one
     "ToolPipeline",
     "Verdict",
     "card_of",
-    "read_arguments",
-    "validate",
 ]
 
 log = logging.getLogger(__name__)
@@ -121,55 +116,6 @@ class ToolHooks(HookSet):
         self.post_execute: Waterfall[tuple[Execution, Outcome], Accept | Block] = Waterfall("tools/post-execute")
         self.result: Emit[tuple[Execution, Outcome]] = Emit("tools/result")
         self.progress: Emit[tuple[Execution, str]] = Emit("tool/progress")
-
-
-class InvalidArgumentsError(ToolError):
-    """The model's arguments do not fit the tool's schema; the text lists every violation."""
-
-    def __init__(self, violations: list[str]) -> None:
-        super().__init__("invalid arguments: " + "; ".join(violations), code="INVALID_ARGS")
-
-
-def read_arguments(raw: str) -> JsonObject | str:
-    """Read the model's argument text: empty is `{}`; what is not a JSON object stays text and fails validation."""
-    if not raw.strip():
-        return {}
-    try:
-        value = loads(raw)
-        dump_bytes(value)  # 1e999 reads as infinity, which is no JSON
-    except (ValueError, RecursionError):
-        return raw
-    return value if isinstance(value, dict) else raw
-
-
-def validate(tool: Tool[Any], arguments: JsonObject | str) -> Any:
-    """Check arguments against the tool's model.
-
-    Raises:
-        InvalidArgumentsError: with all violations at once.
-    """
-    if isinstance(arguments, str):
-        raise InvalidArgumentsError([f"not a JSON object{_flaw(arguments)}: {arguments[:200]}"])
-    try:
-        # By way of JSON, so that strictness means JSON's types: an array fills a tuple, "7" is no number.
-        return tool.Args.model_validate_json(dump_bytes(arguments))
-    except ValidationError as error:
-        if any(e["type"] == "json_invalid" for e in error.errors()):  # it was JSON, but for that
-            raise InvalidArgumentsError(["they hold half of a character, a surrogate without its other"]) from None
-        raise InvalidArgumentsError(
-            [f"{'.'.join(map(str, e['loc'])) or 'arguments'}: {e['msg']}" for e in error.errors()]
-        ) from error
-
-
-def _flaw(raw: str) -> str:
-    """Where a text stops being JSON, in words; empty when it is JSON of another kind."""
-    try:
-        loads(raw)
-    except JSONDecodeError as error:
-        return f" ({error.msg} at line {error.lineno} column {error.colno})"
-    except (ValueError, RecursionError):
-        pass
-    return ""
 
 
 class ToolPipeline:

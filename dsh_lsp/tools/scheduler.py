@@ -18,8 +18,9 @@ from dsh_lsp.errors import DshError
 from dsh_lsp.events import AssistantMessageLogged, ToolCall, ToolFailure, ToolResult
 from dsh_lsp.messages import TextBlock, ToolCallBlock, ToolResultBlock, ToolSource, UserMessage
 from dsh_lsp.session.log import SessionLog
+from dsh_lsp.tools.arguments import read_arguments, validate
 from dsh_lsp.tools.outcome import ABORTED_BEFORE_DISPATCH, Outcome, failed
-from dsh_lsp.tools.pipeline import ToolPipeline, read_arguments, validate
+from dsh_lsp.tools.pipeline import ToolPipeline
 from dsh_lsp.tools.tool import Execution, Mode
 
 log = logging.getLogger(__name__)

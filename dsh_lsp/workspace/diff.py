@@ -26,7 +26,7 @@ def differing_blocks(a: Sequence[str], b: Sequence[str]) -> list[Block]:
     ids: dict[str, int] = {}
     first = [ids.setdefault(line, len(ids)) for line in a[head : len(a) - tail]]
     second = [ids.setdefault(line, len(ids)) for line in b[head : len(b) - tail]]
-    pairs = _matches(first, second, 0, len(first), 0, len(second), MAX_EDITS)
+    pairs = _matches(first, second) if first and second else []
     blocks: list[Block] = []
     i = j = 0
     for x, y in [*pairs, (len(first), len(second))]:
@@ -48,25 +48,11 @@ def common_prefix(a: Sequence[str], b: Sequence[str], limit: int) -> int:
     return low
 
 
-def _matches(
-    a: Sequence[int], b: Sequence[int], lo_a: int, hi_a: int, lo_b: int, hi_b: int, bound: int
-) -> list[tuple[int, int]]:
-    """Pairs of equal lines in a[lo_a:hi_a] and b[lo_b:hi_b], both ascending."""
-    head: list[tuple[int, int]] = []
-    while lo_a < hi_a and lo_b < hi_b and a[lo_a] == b[lo_b]:
-        head.append((lo_a, lo_b))
-        lo_a, lo_b = lo_a + 1, lo_b + 1
-    tail: list[tuple[int, int]] = []
-    while lo_a < hi_a and lo_b < hi_b and a[hi_a - 1] == b[hi_b - 1]:
-        hi_a, hi_b = hi_a - 1, hi_b - 1
-        tail.append((hi_a, hi_b))
-    tail.reverse()
-    if lo_a == hi_a or lo_b == hi_b:
-        return head + tail
-    middle = _myers(a, b, lo_a, hi_a, lo_b, hi_b, bound)
-    if middle is None:
-        middle = _anchored(a, b, lo_a, hi_a, lo_b, hi_b)
-    return head + middle + tail
+def _matches(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
+    """Pairs of equal lines, both ascending; the ends are known to differ."""
+    whole = (0, len(a), 0, len(b))
+    pairs = _myers(a, b, *whole, MAX_EDITS)
+    return _anchored(a, b, *whole) if pairs is None else pairs
 
 
 def _myers(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dsh_lsp import __version__
-from dsh_lsp.compose import Settings
+from dsh_lsp.session_settings import Settings
 from dsh_lsp.settings import rights_of
 
 ROOT = Path(__file__).parents[2]

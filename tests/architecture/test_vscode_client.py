@@ -8,8 +8,8 @@ import re
 import pytest
 
 from dsh_lsp import __version__
-from dsh_lsp.compose import Settings
 from dsh_lsp.lsp import protocol
+from dsh_lsp.session_settings import Settings
 from dsh_lsp.settings import rights_of
 from tests.architecture.mirrors import LOCK, MANIFEST, properties
 

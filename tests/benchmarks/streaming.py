@@ -166,7 +166,7 @@ async def _bare(url: str, directory: Path, prompts: int) -> dict[str, Any]:
     return {"prompts": sent, "ended": time.perf_counter()}
 
 
-class RecordingWire:
+class RecordingClient:
     """A client that reads everything; what is sent to it is made bytes, as on a pipe."""
 
     def __init__(self) -> None:
@@ -199,6 +199,7 @@ async def _ours(url: str, directory: Path, prompts: int) -> dict[str, Any]:
     """The server's own runtime: command, loop, adapter, log on disk, and the frames that an editor gets."""
     import anyio
 
+    from dsh_lsp.lsp.commands import run_command
     from dsh_lsp.lsp.runtime import Runtime
 
     options = {
@@ -211,20 +212,20 @@ async def _ours(url: str, directory: Path, prompts: int) -> dict[str, Any]:
         "initializationOptions": options,
         "rootUri": directory.as_uri(),
     }
-    wire, sent = RecordingWire(), []
+    client, sent = RecordingClient(), []
     async with anyio.create_task_group() as tasks:
-        runtime = Runtime(initialize, wire=wire, tasks=tasks, encoding="utf-16")
-        await runtime.run_command("dsh.status", {})
+        runtime = Runtime(initialize, client=client, tasks=tasks, encoding="utf-16")
+        await run_command(runtime, "dsh.status", {})
         for _ in range(prompts):
             await asyncio.sleep(0.01)
-            wire.ended.clear()
+            client.ended.clear()
             sent.append(time.perf_counter())
-            await runtime.run_command("dsh.followup", {"text": "Go."})
-            await wire.ended.wait()
+            await run_command(runtime, "dsh.followup", {"text": "Go."})
+            await client.ended.wait()
         live = runtime.sessions.get(None)
         await live.session.on_disk()
         ended = time.perf_counter()
-        assert len(wire.text) >= prompts, "the frames hold the text"
+        assert len(client.text) >= prompts, "the frames hold the text"
         await runtime.close()
         tasks.cancel_scope.cancel()
     return {"prompts": sent, "ended": ended}

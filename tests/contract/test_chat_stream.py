@@ -30,7 +30,8 @@ from tests.support.model_server import (
     until,
 )
 from tests.support.reading import assert_reads, collect, finish_of
-from tests.support.wire_vectors import VECTORS, Vector
+from tests.support.wire_vectors import VECTORS
+from tests.support.wire_vectors.vector import Vector
 
 USER = Cause(kind="user")
 

@@ -18,7 +18,8 @@ from dsh_lsp.llm.endpoint import EndpointSettings
 from dsh_lsp.llm.messages_decoder import MessagesDecoder
 from dsh_lsp.llm.model_client import Call, ModelClient
 from dsh_lsp.messages import BlockEnd, Chunk, Finish, ToolCallBlock
-from tests.support.wire_vectors import TOOLS, VECTORS, Vector
+from tests.support.wire_vectors import VECTORS
+from tests.support.wire_vectors.vector import TOOLS, Vector
 
 MAX_BYTES = 5_000  # of a vector that is cut at every byte
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"

@@ -23,8 +23,9 @@ from dsh_lsp.plugins.toolbox import find_tools
 from dsh_lsp.secrets import Keys
 from dsh_lsp.shell.environment import ChildEnvironment
 from dsh_lsp.shell.rules import CommandRules, ShellSettings
+from dsh_lsp.tools.arguments import validate
 from dsh_lsp.tools.outcome import ABORTED_BEFORE_DISPATCH
-from dsh_lsp.tools.pipeline import ToolHooks, ToolPipeline, validate
+from dsh_lsp.tools.pipeline import ToolHooks, ToolPipeline
 from dsh_lsp.tools.registry import ToolRegistry
 from dsh_lsp.tools.spills import Spills
 from dsh_lsp.tools.tool import Card, Execution, Tool, ToolArgs

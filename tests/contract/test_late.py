@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from tests.support.review_bench import Bench, Proposed, play
-from tests.support.simulated_editor import Manners
+from tests.support.simulated_manners import Manners
 
 TEXT = "one\ntwo\nthree\nfour\n"
 MENDED = "one\ntwo\nthree\nFOUR\n"

@@ -22,7 +22,7 @@ from tests.support.adapters import ADAPTERS, KEY
 from tests.support.messages_vectors import VECTORS, Vector
 from tests.support.model_server import FakeModelServer, raw, refusal
 from tests.support.reading import assert_reads, finish_of
-from tests.support.wire_vectors import TOOLS
+from tests.support.wire_vectors.vector import TOOLS
 
 MODEL = "claude-sonnet-4-6"
 

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from dsh_lsp.agent.hooks import AgentHooks
-from dsh_lsp.compose import Settings
 from dsh_lsp.hooks import Emit, HookSet, Serial, Waterfall
 from dsh_lsp.llm.scripted import call, say
 from dsh_lsp.plugin_host import PluginEntry
 from dsh_lsp.plugins import tracer
 from dsh_lsp.session.log import SessionHeader, SessionLog
+from dsh_lsp.session_settings import Settings
 from dsh_lsp.settings import read_settings
 from tests.support.headless import Add
 from tests.unit.plugins.hosted import hosted, write

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dsh_lsp.compose import Settings
 from dsh_lsp.llm.scripted import call, say
 from dsh_lsp.plugin_host import PluginFailure, PluginReport, join_reports
+from dsh_lsp.session_settings import Settings
 from dsh_lsp.settings import read_settings
 from tests.support.fake_editor import fake_editor
 from tests.unit.plugins.hosted import hosted, write

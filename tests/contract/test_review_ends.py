@@ -17,7 +17,7 @@ from dsh_lsp.lsp.landed import MAX_MARKS
 from dsh_lsp.workspace.report import describe_outcomes
 from dsh_lsp.workspace.text import Span
 from tests.support.review_bench import SOON_S, Bench, play
-from tests.support.simulated_editor import Manners
+from tests.support.simulated_manners import Manners
 
 BEFORE = "one\ntwo\nthree\n"
 AFTER = BEFORE.replace("two", "2")

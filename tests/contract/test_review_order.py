@@ -18,7 +18,8 @@ from dsh_lsp.plugins.tools.edit_file import EditFile
 from dsh_lsp.plugins.tools.language import Language
 from dsh_lsp.plugins.tools.write_file import WriteFile
 from dsh_lsp.session.log import SessionHeader, SessionLog
-from dsh_lsp.tools.pipeline import ToolHooks, ToolPipeline, validate
+from dsh_lsp.tools.arguments import validate
+from dsh_lsp.tools.pipeline import ToolHooks, ToolPipeline
 from dsh_lsp.tools.registry import ToolRegistry
 from dsh_lsp.tools.tool import Execution
 from dsh_lsp.workspace.copies import Copies
@@ -29,7 +30,7 @@ from dsh_lsp.workspace.port import Workspace
 from dsh_lsp.workspace.rope import Rope
 from tests.support.fake_languages import FakeLanguageServers
 from tests.support.review_bench import make_bench, run_virtually
-from tests.support.simulated_editor import Manners
+from tests.support.simulated_manners import Manners
 
 
 async def as_slow_disk(path: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.review_bench import Bench, play
-from tests.support.simulated_editor import Application
+from tests.support.simulated_buffer import Application
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dsh_lsp.compose import Settings
 from dsh_lsp.llm.scripted import call, say
+from dsh_lsp.session_settings import Settings
 from dsh_lsp.settings import read_settings
 from dsh_lsp.tools.pipeline import Denied
 from tests.support.headless import headless

@@ -31,7 +31,7 @@ from dsh_lsp.workspace.language import LanguageServers, Place, Symbol
 from dsh_lsp.workspace.port import Workspace
 from tests.support.fake_languages import FakeLanguageServers, problem
 from tests.support.review_bench import Bench, make_bench, run_virtually
-from tests.support.simulated_editor import Manners
+from tests.support.simulated_manners import Manners
 
 DISK, UNSAVED = "disk = 1\n", "unsaved = 2\n"
 

@@ -10,7 +10,7 @@ import pytest
 from anyio.abc import TaskGroup
 
 from tests.support.review_bench import Bench, make_bench, run_virtually
-from tests.support.simulated_editor import Manners
+from tests.support.simulated_manners import Manners
 
 BEFORE = "".join(f"line {number}\n" for number in range(12))
 EDITORS = [

@@ -12,7 +12,7 @@ import pytest
 from dsh_lsp.workspace.edits import FileEdit
 from dsh_lsp.workspace.rope import Rope
 from tests.support.review_bench import HONEST, SOON_S, Bench, play
-from tests.support.simulated_editor import Manners
+from tests.support.simulated_manners import Manners
 
 BEFORE = "one\r\ntwo 😀\r\nthree\r\n"
 AFTER = BEFORE.replace("two 😀", "2 😀").replace("three", "3")

@@ -13,7 +13,7 @@ from dsh_lsp.workspace.edits import FileDelete, FileEdit, FileRename
 from dsh_lsp.workspace.report import describe_outcomes
 from dsh_lsp.workspace.rope import Rope
 from tests.support.review_bench import SOON_S, Bench, play
-from tests.support.simulated_editor import Manners
+from tests.support.simulated_manners import Manners
 
 TEXT = "one\ntwo\n"
 ABLE = frozenset({"rename", "delete"})

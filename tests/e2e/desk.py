@@ -19,7 +19,28 @@ WAIT_S = 20.0  # a limit, not a delay: a machine under load takes long
 POLL_S = 0.01
 
 
-class EditorDesk(ABC):
+class ModelReader:
+    """Whoever reads what the model was told."""
+
+    model: FakeModelServer
+    wait_s = WAIT_S
+
+    def sent_messages(self, request: int) -> list[dict[str, Any]]:
+        """Wait for the model's request of this number, from 1, and return its messages without the system prompt."""
+        self.model.wait_for_requests(request, self.wait_s)
+        messages = self.model.requests[request - 1].body["messages"]
+        return [message for message in messages if message["role"] != "system"]
+
+    def tool_results(self, request: int) -> list[str]:
+        """The tool results in the model's request of this number, in order."""
+        return [str(message["content"]) for message in self.sent_messages(request) if message["role"] == "tool"]
+
+    def tool_result(self, request: int) -> str:
+        """The last one of them."""
+        return self.tool_results(request)[-1]
+
+
+class EditorDesk(ModelReader, ABC):
     """A user at work: an editor with the server attached, a folder with files, and the fake model server."""
 
     def __init__(self, model: FakeModelServer, root: Path) -> None:
@@ -52,17 +73,6 @@ class EditorDesk(ABC):
         """A file as it is saved."""
         return (self.root / name).read_text()
 
-    def sent_messages(self, request: int) -> list[dict[str, Any]]:
-        """Wait for the model's request of this number, from 1, and return its messages without the system prompt."""
-        self.model.wait_for_requests(request, WAIT_S)
-        messages = self.model.requests[request - 1].body["messages"]
-        return [message for message in messages if message["role"] != "system"]
-
-    def tool_result(self, request: int) -> str:
-        """The last tool result in the model's request of this number."""
-        results = [message for message in self.sent_messages(request) if message["role"] == "tool"]
-        return str(results[-1]["content"])
-
 
 def environment(home: Path, key: str | None) -> dict[str, str]:
     """The environment of a user who has nothing but this editor, and `dsh-lsp` on the path."""
@@ -85,7 +95,7 @@ def print_logs(home: Path) -> None:
         print(f"-- {log.name}\n{log.read_text(errors='replace')[-20_000:]}")
 
 
-def wait_for(probe: Callable[[], T], what: str, timeout_s: float = WAIT_S) -> T:
+def wait_for(probe: Callable[[], T], what: str, timeout_s: float = WAIT_S, poll_s: float = POLL_S) -> T:
     """Wait until `probe` returns something true, and return that.
 
     Raises:
@@ -95,7 +105,7 @@ def wait_for(probe: Callable[[], T], what: str, timeout_s: float = WAIT_S) -> T:
     while not (found := probe()):
         if time.monotonic() > deadline:
             raise TimeoutError(f"not within {timeout_s} s: {what}")
-        time.sleep(POLL_S)
+        time.sleep(poll_s)
     return found
 
 

@@ -30,7 +30,7 @@ from typing import Any, Self
 
 from tests.e2e.desk import WAIT_S, EditorDesk, check_that_they_end, environment, print_logs, wait_for
 from tests.e2e.pages import block_of
-from tests.e2e.story import CALC, DONE, MEND, edits
+from tests.e2e.story import DONE, MEND
 from tests.support.model_server import FakeModelServer, Reply
 
 PROGRAM = shutil.which("emacs")
@@ -339,6 +339,10 @@ class EmacsDesk(EditorDesk):
         at_return = '(save-excursion (goto-char (window-point)) (looking-back "return.*" (line-beginning-position)))'
         wait_for(lambda: self.emacs.value(at_return), "the cursor is there")
 
+    def at_rest(self) -> bool:
+        """Whether no turn runs."""
+        return bool(self.run("dsh.status")["state"] == "idle")
+
     def answer(self, request: int) -> dict[str, Any]:
         """Wait for a command's answer: its `result`, or the `failure`."""
         return wait_for(lambda: self.emacs.value(f"(gethash {request} probe-answers)"), "an answer")
@@ -350,33 +354,3 @@ def lisp(text: str | None) -> str:
         return "nil"
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
-
-
-def accept_between_keys(desk: EmacsDesk, where: str, place: int, *, pause_s: Callable[[int], float]) -> None:
-    """Accept four edits while keys fall at a place: each lands exactly once, and no key is lost.
-
-    Args:
-        where: The keys that lead to the place.
-        place: Its offset in `CALC`.
-        pause_s: Seconds before the nth key of those that fall while an edit is on its way.
-    """
-    emacs, model = desk.emacs, desk.model
-    emacs.keys(where)
-    opened = "" if place == 0 else "\n"
-    typed = ""
-    for number in range(1, 5):
-        old, new = ("a - b", "a + b") if number % 2 else ("a + b", "a - b")
-        model.script(edits(("calc.py", old, new)), DONE)
-        desk.run("dsh.followup", text=f"Round {number}.")
-        desk.wait_for_review()
-        typed += emacs.type(f"# {number} yn", pause_s=lambda _: 0.03)
-        accepted = desk.send("dsh.review.accept", hunks="all")
-        while len(model.requests) < 2 * number and len(typed) < 2000:
-            typed += emacs.type("yn zq x ", pause_s=pause_s)
-        assert "calc.py: the edit was accepted and is in the document" in desk.tool_result(2 * number)
-        assert desk.answer(accepted)["result"] == {"left": 0}
-        edited = CALC.replace("a - b", new)
-        wait_for(lambda: emacs.text() == f"{edited[:place]}{typed}{opened}{edited[place:]}", "all is in the buffer")  # noqa: B023
-        wait_for(lambda: desk.run("dsh.status")["state"] == "idle", "the turn is over")
-    assert emacs.prompts() == []
-    assert desk.on_disk("calc.py") == CALC

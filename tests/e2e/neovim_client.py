@@ -10,6 +10,8 @@ from typing import Any
 
 from tests.e2e.desk import wait_for
 from tests.e2e.neovim import CLIENT_FOLDER, Desk
+from tests.e2e.story import DONE, MEND
+from tests.support.model_server import Reply
 
 CONFIGURATION = f"""
 vim.opt.swapfile = false
@@ -134,10 +136,6 @@ class ClientDesk(Desk):
         """Wait until the cursor is on a line."""
         wait_for(lambda: self.neovim.lua("return vim.fn.line('.')") == line, f"the cursor is on line {line}")
 
-    def wait_for_state(self, state: str) -> None:
-        """Wait until the session is idle, running or waiting."""
-        wait_for(lambda: self.status()["state"] == state, f"it is {state}")
-
     def announced(self, name: str) -> list[Any]:
         """The data of the `User` events of a name so far."""
         return [data for found, data in self.neovim.lua("return announced") if found == name]
@@ -161,6 +159,12 @@ class ClientDesk(Desk):
     def wait_for_proposal(self, name: str) -> list[str]:
         """Wait until hunks show in a buffer."""
         return wait_for(lambda: self.proposed(name), f"a hunk shows in {name}")
+
+    def open_review(self, reply: Reply = MEND) -> list[str]:
+        """Have the model propose something for the first file, and wait until the hunks show there."""
+        self.model.script(reply, DONE)
+        self.dsh("ask Mend it.")
+        return self.wait_for_proposal("calc.py")
 
     def server_pid(self) -> int:
         """The process of the server."""

@@ -13,12 +13,56 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.vscode import WAIT_S, RefactorPreview, Window, Workbench, clean_environment, wait_for
+from playwright.sync_api import Locator
+
+from tests.e2e.desk import ModelReader
+from tests.e2e.vscode import Workbench, clean_environment
+from tests.e2e.vscode_window import WAIT_S, Window, wait_for
 from tests.support.model_server import FakeModelServer
 
 
-class StockDesk:
+class RefactorPreview:
+    """The panel in which VS Code shows an edit that needs confirmation."""
+
+    def __init__(self, window: Window) -> None:
+        self._page = window.page
+        self.panel = window.page.locator(".bulk-edit-panel")
+
+    def wait(self) -> None:
+        """Wait until it is open with its rows: those of its edits come after those of their files."""
+        self._button("Apply").wait_for(timeout=WAIT_S * 1000)
+        self.panel.locator(".monaco-list-row .edit-checkbox").nth(1).wait_for(timeout=WAIT_S * 1000)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it shows an edit."""
+        return self._button("Apply").is_visible()
+
+    def rows(self) -> list[str]:
+        """The texts of its rows."""
+        return [row.inner_text() for row in self.panel.locator(".monaco-list-row").all()]
+
+    def tick(self, row_text: str) -> None:
+        """Tick the edit whose row shows this text: what goes and what comes, in one line."""
+        box = self.panel.locator(".monaco-list-row", has_text=row_text).locator(".edit-checkbox").first
+        box.check()
+
+    def apply(self) -> None:
+        """Press *Apply*."""
+        self._button("Apply").click()
+
+    def discard(self) -> None:
+        """Press *Discard*."""
+        self._button("Discard").click()
+
+    def _button(self, name: str) -> Locator:
+        return self._page.get_by_role("button", name=name, exact=True)
+
+
+class StockDesk(ModelReader):
     """A user at work with a plain LSP client."""
+
+    wait_s = WAIT_S
 
     def __init__(self, window: Window, model: FakeModelServer) -> None:
         self.window = window
@@ -70,16 +114,6 @@ class StockDesk:
         self.model.script(*replies)
         self.run("dsh.followup", text="Mend it.")
         self.preview.wait()
-
-    def sent_messages(self, request: int) -> list[dict[str, Any]]:
-        """Wait for the model's request of this number, from 1, and return its messages without the system prompt."""
-        self.model.wait_for_requests(request, WAIT_S)
-        messages = self.model.requests[request - 1].body["messages"]
-        return [message for message in messages if message["role"] != "system"]
-
-    def tool_results(self, request: int) -> list[str]:
-        """The tool results in the model's request of this number, in order."""
-        return [str(m["content"]) for m in self.sent_messages(request) if m["role"] == "tool"]
 
     def wait_until_idle(self) -> None:
         """Wait until no turn runs."""

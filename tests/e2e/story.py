@@ -20,10 +20,13 @@ def edits(*changes: tuple[str, str, str]) -> Reply:
     return answer("I edit.", calls=calls)
 
 
-def held_after(words: str) -> tuple[Reply, Gate]:
-    """An answer that stops after its first words until the gate is released."""
+MEND_OTHER = edits(("other.py", "y = 2", "y = 3"))
+
+
+def held_after(words: str, packets: int = 3) -> tuple[Reply, Gate]:
+    """An answer that stops after so many packets until the gate is released."""
     whole, gate = answer(words), Gate()
-    return Reply(packets=(*whole.packets[:3], gate, *whole.packets[3:])), gate
+    return Reply(packets=(*whole.packets[:packets], gate, *whole.packets[packets:])), gate
 
 
 def uneven(number: int) -> float:

@@ -9,8 +9,8 @@ import pytest
 
 from tests.e2e.neovim_client import ClientDesk
 from tests.e2e.story import CALC, DONE, MENDED, edits
-from tests.e2e.vscode import wait_for
 from tests.e2e.vscode_client import Desk
+from tests.e2e.vscode_window import wait_for
 from tests.support.fake_editor import rows_of
 from tests.support.model_server import answer
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.desk import wait_for
 from tests.e2e.neovim_client import ClientDesk
-from tests.e2e.story import CALC, DONE, MEND, held_after
+from tests.e2e.story import CALC, DONE, MEND, OTHER, held_after
 from tests.support.model_server import Reply, answer
 
 LOOK = answer("I look.", reasoning="Two functions,\n\nperhaps three.", calls=[("read_file", {"path": "calc.py"})])
@@ -17,7 +17,7 @@ LOOK = answer("I look.", reasoning="Two functions,\n\nperhaps three.", calls=[("
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[ClientDesk]:
-    with ClientDesk.set_up(tmp_path, {"calc.py": CALC, "other.py": "x = 1\ny = 2\n"}) as desk:
+    with ClientDesk.set_up(tmp_path, {"calc.py": CALC, "other.py": OTHER}) as desk:
         yield desk
 
 
@@ -61,7 +61,7 @@ def test_what_is_folded_unfolds_and_what_is_named_is_a_link(desk: ClientDesk) ->
     wait_for(lambda: neovim.text() == CALC, "the file of the tool call opens")
     desk.go_to("dsh")
     neovim.keys("/other.py<CR>gf")
-    wait_for(lambda: neovim.text() == "x = 1\ny = 2\n", "the file in the text opens")
+    wait_for(lambda: neovim.text() == OTHER, "the file in the text opens")
     assert neovim.lua("return vim.fn.line('.')") == 2
 
 
@@ -167,7 +167,7 @@ def test_a_link_shows_the_buffer_as_it_is_in_its_window(desk: ClientDesk) -> Non
     for _ in range(2):
         desk.go_to("dsh")
         neovim.keys("gg/other.py<CR>gf")
-        wait_for(lambda: neovim.text() == "x = 1\ny = 2\n", "the other file is open")
+        wait_for(lambda: neovim.text() == OTHER, "the other file is open")
         neovim.keys("GA  # unsaved<Esc>")
         desk.go_to("dsh")
         neovim.keys("gg/calc.py<CR>gf")

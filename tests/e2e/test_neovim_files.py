@@ -31,7 +31,7 @@ def test_an_edit_of_a_file_that_is_not_open_goes_to_the_disk_and_opens_no_buffer
     desk.model.script(answer("There.", calls=[call]), DONE)
     desk.run("dsh.followup", text="Mend y.")
     desk.wait_for_review()
-    assert desk.on_disk("other.py") == "x = 1\ny = 2\n"
+    assert desk.on_disk("other.py") == OTHER
     assert desk.run("dsh.review.accept", hunks="all") == {"left": 0}
     assert "other.py: the edit was accepted" in desk.tool_result(2)
     assert desk.on_disk("other.py") == "x = 1\ny = 3\n"

@@ -9,13 +9,13 @@ import pytest
 
 from tests.e2e.desk import wait_for
 from tests.e2e.neovim_client import ClientDesk
-from tests.e2e.story import BOTH, CALC, DONE, MEND, MEND_BOTH, MENDED, held_after, uneven
+from tests.e2e.story import BOTH, CALC, DONE, MEND, MEND_BOTH, MEND_OTHER, MENDED, OTHER, held_after, uneven
 from tests.support.model_server import Reply, answer
 
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[ClientDesk]:
-    with ClientDesk.set_up(tmp_path, {"calc.py": CALC, "other.py": "x = 1\ny = 2\n"}) as desk:
+    with ClientDesk.set_up(tmp_path, {"calc.py": CALC, "other.py": OTHER}) as desk:
         yield desk
 
 
@@ -47,9 +47,7 @@ def test_typing_during_a_review_is_safe_and_the_hunks_move(desk: ClientDesk) -> 
 
 def test_an_edit_that_lands_amid_typing_is_a_step_of_undo_of_its_own(desk: ClientDesk) -> None:
     neovim = desk.neovim
-    desk.model.script(MEND, DONE)
-    desk.dsh("ask Mend add.")
-    desk.wait_for_proposal("calc.py")
+    desk.open_review()
     neovim.keys("Gohello ")
     wait_for(lambda: neovim.text() == f"{CALC}hello \n", "the user types")
     desk.run("dsh.review.accept", hunks="all")
@@ -64,9 +62,7 @@ def test_an_edit_that_lands_amid_typing_is_a_step_of_undo_of_its_own(desk: Clien
 
 def test_a_hunk_whose_lines_the_user_changed_goes_away_as_a_conflict(desk: ClientDesk) -> None:
     neovim = desk.neovim
-    desk.model.script(MEND, DONE)
-    desk.dsh("ask Mend add.")
-    desk.wait_for_proposal("calc.py")
+    desk.open_review()
     neovim.keys("]hA  # mine<Esc>")
     assert "these lines were changed meanwhile" in desk.tool_result(2)
     wait_for(lambda: desk.marks("calc.py") == [], "nothing is drawn")
@@ -77,8 +73,7 @@ def test_a_hunk_whose_lines_the_user_changed_goes_away_as_a_conflict(desk: Clien
 
 def test_a_file_that_is_opened_during_its_review_shows_its_hunks(desk: ClientDesk) -> None:
     neovim = desk.neovim
-    other = ("edit_file", {"path": "other.py", "old_text": "y = 2", "new_text": "y = 3"})
-    desk.model.script(answer("Other.", calls=[other]), DONE)
+    desk.model.script(MEND_OTHER, DONE)
     desk.dsh("ask The other.")
     wait_for(desk.pending, "it waits")
     desk.go_to_file("calc.py")
@@ -115,9 +110,7 @@ def test_what_lands_unasked_is_marked_and_can_be_undone_until_the_next_turn(desk
 
 def test_the_edits_of_a_turn_are_undone_and_what_the_user_changed_is_left(desk: ClientDesk) -> None:
     neovim = desk.neovim
-    desk.model.script(MEND_BOTH, DONE)
-    desk.dsh("ask Mend both.")
-    desk.wait_for_proposal("calc.py")
+    desk.open_review(MEND_BOTH)
     neovim.keys("ghA")
     desk.wait_for_turns(1)
     wait_for(lambda: neovim.text() == BOTH, "both have landed")
@@ -140,7 +133,7 @@ def test_files_are_deleted_and_renamed_under_review(desk: ClientDesk, tool: str)
     desk.dsh("ask Away with it.")
     wait_for(desk.pending, "it waits")
     desk.dsh("review")
-    wait_for(lambda: neovim.text() == "x = 1\ny = 2\n", "the file is open")
+    wait_for(lambda: neovim.text() == OTHER, "the file is open")
     desk.wait_for_screen("gha accept · ghr reject")
     assert "ghe edit" not in str(neovim.screen)
     neovim.keys("ghe")
@@ -151,13 +144,12 @@ def test_files_are_deleted_and_renamed_under_review(desk: ClientDesk, tool: str)
     assert desk.wait_for_turns(1) == "completed"
     assert not (desk.root / "other.py").exists()
     if tool == "move_file":
-        assert desk.on_disk("renamed.py") == "x = 1\ny = 2\n"
+        assert desk.on_disk("renamed.py") == OTHER
 
 
 def test_an_edit_of_a_file_that_is_not_open_is_saved_and_leaves_no_buffer_behind(desk: ClientDesk) -> None:
     neovim = desk.neovim
-    other = ("edit_file", {"path": "other.py", "old_text": "y = 2", "new_text": "y = 3"})
-    desk.model.script(answer("Other.", calls=[other]), DONE)
+    desk.model.script(MEND_OTHER, DONE)
     desk.dsh("ask The other.")
     desk.wait_for_review()
     desk.dsh("accept all")

@@ -9,23 +9,21 @@ import pytest
 
 from tests.e2e.desk import wait_for
 from tests.e2e.neovim_client import ClientDesk
-from tests.e2e.story import BOTH, CALC, DONE, MEND, MEND_BOTH, MENDED
-from tests.support.model_server import Reply, answer
+from tests.e2e.story import BOTH, CALC, DONE, MEND_BOTH, MEND_OTHER, MENDED, OTHER, edits
+from tests.support.model_server import answer
 
 NEW = answer("A new one.", calls=[("write_file", {"path": "pkg/new.py", "content": "NEW = True\n"})])
 
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[ClientDesk]:
-    with ClientDesk.set_up(tmp_path, {"calc.py": CALC, "other.py": "x = 1\ny = 2\n"}) as desk:
+    with ClientDesk.set_up(tmp_path, {"calc.py": CALC, "other.py": OTHER}) as desk:
         yield desk
 
 
 def test_hunks_show_in_the_buffer_and_are_decided_one_by_one(desk: ClientDesk) -> None:
     neovim = desk.neovim
-    desk.model.script(MEND_BOTH, DONE)
-    desk.dsh("ask Mend both.")
-    assert desk.wait_for_proposal("calc.py") == ["    return a + b", "    return 2 * a"]
+    assert desk.open_review(MEND_BOTH) == ["    return a + b", "    return 2 * a"]
     assert neovim.text() == CALC, "nothing is written into the buffer"
     assert not neovim.modified
     old = [mark["row"] for mark in desk.marks("calc.py") if mark["group"] == "DshReviewOld"]
@@ -58,9 +56,7 @@ def test_the_keys_are_there_only_while_something_waits(desk: ClientDesk) -> None
     neovim = desk.neovim
     neovim.command("nnoremap <buffer> ]h <Cmd>let g:mine = 1<CR>")
     mapped = "return vim.fn.maparg(..., 'n', false, true).desc or ''"
-    desk.model.script(MEND, DONE)
-    desk.dsh("ask Mend add.")
-    desk.wait_for_proposal("calc.py")
+    desk.open_review()
     assert neovim.lua(mapped, "]h") == "dsh: next proposed hunk"
     assert neovim.lua(mapped, "gha") == "dsh: accept this hunk"
     neovim.keys("ghA")
@@ -72,9 +68,7 @@ def test_the_keys_are_there_only_while_something_waits(desk: ClientDesk) -> None
 
 def test_a_hunk_is_changed_before_it_lands_and_the_model_reads_that(desk: ClientDesk) -> None:
     neovim = desk.neovim
-    desk.model.script(MEND, DONE)
-    desk.dsh("ask Mend add.")
-    desk.wait_for_proposal("calc.py")
+    desk.open_review()
     neovim.keys("]hghe")
     wait_for(lambda: neovim.text() == "    return a + b\n", "the new text can be changed")
     neovim.keys("A  # mended<Esc>:w<CR>")
@@ -87,9 +81,7 @@ def test_a_hunk_is_changed_before_it_lands_and_the_model_reads_that(desk: Client
 
 def test_a_hunk_that_is_being_changed_is_gone_to_and_not_opened_twice(desk: ClientDesk) -> None:
     neovim = desk.neovim
-    desk.model.script(MEND, DONE)
-    desk.dsh("ask Mend add.")
-    desk.wait_for_proposal("calc.py")
+    desk.open_review()
     neovim.keys("]hghe")
     wait_for(lambda: neovim.text() == "    return a + b\n", "the new text can be changed")
     neovim.keys("A  # mended<Esc>")
@@ -105,9 +97,7 @@ def test_a_hunk_that_is_being_changed_is_gone_to_and_not_opened_twice(desk: Clie
 
 def test_a_correction_that_is_refused_is_not_lost(desk: ClientDesk) -> None:
     neovim = desk.neovim
-    desk.model.script(MEND, DONE)
-    desk.dsh("ask Mend add.")
-    desk.wait_for_proposal("calc.py")
+    desk.open_review()
     neovim.keys("]hghe")
     wait_for(lambda: neovim.text() == "    return a + b\n", "the new text can be changed")
     desk.run("dsh.review.reject", hunks="all")
@@ -122,8 +112,7 @@ def test_a_correction_that_is_refused_is_not_lost(desk: ClientDesk) -> None:
 
 
 def test_a_whole_file_is_accepted_and_all_is_rejected_by_commands(desk: ClientDesk) -> None:
-    other = ("edit_file", {"path": "other.py", "old_text": "y = 2", "new_text": "y = 3"})
-    desk.model.script(Reply(packets=MEND_BOTH.packets), DONE, answer("Other.", calls=[other]), DONE)
+    desk.model.script(MEND_BOTH, DONE, MEND_OTHER, DONE)
     desk.dsh("ask Mend both.")
     desk.wait_for_proposal("calc.py")
     desk.dsh("accept file")
@@ -134,16 +123,12 @@ def test_a_whole_file_is_accepted_and_all_is_rejected_by_commands(desk: ClientDe
     desk.dsh("reject all not that one")
     assert "not that one" in desk.tool_result(4)
     assert desk.wait_for_turns(2) == "completed"
-    assert desk.on_disk("other.py") == "x = 1\ny = 2\n"
+    assert desk.on_disk("other.py") == OTHER
 
 
 def test_a_review_of_several_files_goes_from_one_to_the_next(desk: ClientDesk) -> None:
     neovim = desk.neovim
-    calls = [
-        ("edit_file", {"path": "calc.py", "old_text": "a - b", "new_text": "a + b"}),
-        ("edit_file", {"path": "other.py", "old_text": "y = 2", "new_text": "y = 3"}),
-    ]
-    desk.model.script(answer("Two files.", calls=calls), DONE)
+    desk.model.script(edits(("calc.py", "a - b", "a + b"), ("other.py", "y = 2", "y = 3")), DONE)
     desk.dsh("ask Mend them.")
     wait_for(lambda: len(desk.pending()) == 2, "both wait")
     desk.dsh("review")
@@ -153,7 +138,7 @@ def test_a_review_of_several_files_goes_from_one_to_the_next(desk: ClientDesk) -
     neovim.keys("gha")
     wait_for(lambda: neovim.text() == MENDED, "the first has landed")
     neovim.keys("<C-\\><C-n>:Dsh next<CR>")
-    wait_for(lambda: neovim.text() == "x = 1\ny = 2\n", "the other file is open")
+    wait_for(lambda: neovim.text() == OTHER, "the other file is open")
     desk.wait_for_line(2)
     neovim.keys("gha")
     wait_for(lambda: desk.on_disk("other.py") == "x = 1\ny = 3\n", "it landed there too")
@@ -164,9 +149,7 @@ def test_the_end_of_a_long_line_can_be_read_in_any_window(desk: ClientDesk) -> N
     neovim = desk.neovim
     long = "    return " + " + ".join(f"term_{number}" for number in range(40)) + "  # END"
     call = ("edit_file", {"path": "calc.py", "old_text": "    return a - b", "new_text": long})
-    desk.model.script(answer("Long.", calls=[call]), DONE)
-    desk.dsh("ask Lengthen it.")
-    desk.wait_for_proposal("calc.py")
+    desk.open_review(answer("Long.", calls=[call]))
     for command, columns in (("chat", 120), ("vsplit", 60)):
         neovim.command(f"{'Dsh chat' if command == 'chat' else command}")
         wait_for(lambda columns=columns: neovim.lua("return vim.api.nvim_win_get_width(0)") <= columns, "the room")  # type: ignore[misc]
@@ -181,10 +164,8 @@ def test_the_end_of_a_long_line_can_be_read_in_any_window(desk: ClientDesk) -> N
 
 def test_a_save_that_fails_is_told(desk: ClientDesk) -> None:
     neovim = desk.neovim
-    desk.model.script(MEND, DONE)
     neovim.lua("vim.api.nvim_create_autocmd('BufWritePre', { callback = function() error('no formatter', 0) end })")
-    desk.dsh("ask Mend add.")
-    desk.wait_for_proposal("calc.py")
+    desk.open_review()
     neovim.keys("]hgha")
     wait_for(lambda: "dsh: calc.py is not saved: " in neovim.messages(), "it is told")
     desk.wait_for_turns(1)
@@ -195,10 +176,8 @@ def test_a_save_that_fails_is_told(desk: ClientDesk) -> None:
 
 def test_a_hunk_in_a_closed_fold_comes_into_sight(desk: ClientDesk) -> None:
     neovim = desk.neovim
-    desk.model.script(MEND, DONE)
     neovim.keys(":set foldmethod=manual<CR>:1,3fold<CR>G")
-    desk.dsh("ask Mend add.")
-    desk.wait_for_proposal("calc.py")
+    desk.open_review()
     for command in ("]h", ":Dsh next<CR>", ":Dsh review<CR>"):
         neovim.keys(f"ggzcG{command}")
         desk.wait_for_line(2)
@@ -216,7 +195,7 @@ def test_all_hunks_of_a_buffer_are_rejected_by_a_key_and_those_of_others_wait_on
     wait_for(lambda: len(desk.pending()) == 3, "all wait")
     desk.wait_for_proposal("calc.py")
     neovim.keys("gg[h")  # back from the first one, to the last file
-    wait_for(lambda: neovim.text() == "x = 1\ny = 2\n", "the other file is open")
+    wait_for(lambda: neovim.text() == OTHER, "the other file is open")
     desk.wait_for_line(2)
     neovim.keys("[h")
     wait_for(lambda: neovim.text() == CALC, "the file before it")
@@ -224,7 +203,7 @@ def test_all_hunks_of_a_buffer_are_rejected_by_a_key_and_those_of_others_wait_on
     neovim.keys("ghR")
     wait_for(lambda: len(desk.pending()) == 1, "both are rejected")
     neovim.keys(":Dsh next<CR>")
-    wait_for(lambda: neovim.text() == "x = 1\ny = 2\n", "the other one waits")
+    wait_for(lambda: neovim.text() == OTHER, "the other one waits")
     desk.dsh("accept hunk")
     assert desk.wait_for_turns(1) == "completed"
     assert desk.on_disk("calc.py") == CALC
@@ -290,9 +269,7 @@ def test_a_new_file_is_looked_at_before_it_exists(desk: ClientDesk) -> None:
 def test_lines_above_the_first_one_are_seen(desk: ClientDesk) -> None:
     neovim = desk.neovim
     call = ("write_file", {"path": "calc.py", "content": '"""Sums."""\n\n' + CALC})
-    desk.model.script(answer("A docstring.", calls=[call]), DONE)
-    desk.dsh("ask Document it.")
-    assert desk.wait_for_proposal("calc.py") == ['"""Sums."""', ""]
+    assert desk.open_review(answer("A docstring.", calls=[call])) == ['"""Sums."""', ""]
     neovim.keys("G]h")
     desk.wait_for_line(1)
     desk.wait_for_screen('"""Sums."""')

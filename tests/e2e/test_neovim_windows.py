@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.desk import wait_for
 from tests.e2e.neovim_client import ClientDesk
-from tests.e2e.story import CALC
+from tests.e2e.story import CALC, OTHER
 from tests.support.model_server import answer
 
 SHOWN = """
@@ -21,7 +21,7 @@ end, vim.api.nvim_tabpage_list_wins(0))
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[ClientDesk]:
-    with ClientDesk.set_up(tmp_path, {"calc.py": CALC, "other.py": "x = 1\ny = 2\n"}) as desk:
+    with ClientDesk.set_up(tmp_path, {"calc.py": CALC, "other.py": OTHER}) as desk:
         yield desk
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.vscode import wait_for
 from tests.e2e.vscode_client import CALC, MENDED_ADD, OTHER, Desk
+from tests.e2e.vscode_window import wait_for
 from tests.support.model_server import Gate, Reply, answer, chunk, event
 
 pytestmark = pytest.mark.timeout(400)

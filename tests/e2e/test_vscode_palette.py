@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Locator
 
 from tests.e2e.story import held_after
-from tests.e2e.vscode import wait_for
 from tests.e2e.vscode_client import CALC, MENDED_ADD, Desk
+from tests.e2e.vscode_window import wait_for
 from tests.support.model_server import answer
 
 pytestmark = pytest.mark.timeout(300)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.vscode import wait_for
 from tests.e2e.vscode_client import CALC, MENDED, MENDED_ADD, OTHER, Desk
+from tests.e2e.vscode_window import wait_for
 from tests.support.model_server import answer
 
 pytestmark = pytest.mark.timeout(300)
@@ -131,7 +131,7 @@ def test_edits_of_several_files_are_reviewed_together_and_accepted_by_the_button
     assert not (desk.window.folder / "pkg").exists()
     desk.chat.get_by_text("3 edits wait in 3 files").wait_for()
     desk.page.locator(".editor-actions").get_by_role("button", name="Accept All").first.click()
-    results = [m["content"] for m in desk.sent_messages(2) if m["role"] == "tool"]
+    results = desk.tool_results(2)
     assert all("the edit was accepted" in result for result in results)
     desk.wait_until_idle()
     assert desk.window.on_disk("calc.py") == MENDED_ADD
@@ -155,7 +155,7 @@ def test_in_the_view_of_several_files_a_file_is_decided_by_key_and_leaves_it(des
     desk.window.press("Control+Alt+n")
     desk.page.get_by_role("tab", name="DSH review: new.py").wait_for()
     desk.page.get_by_role("button", name="Reject File").first.click()
-    results = [m["content"] for m in desk.sent_messages(2) if m["role"] == "tool"]
+    results = desk.tool_results(2)
     assert ["rejected" in result for result in results] == [False, True, True]
     desk.wait_until_idle()
     wait_for(lambda: desk.page.get_by_role("tab", name="DSH review").count() == 0, "the review is closed")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.vscode import wait_for
 from tests.e2e.vscode_client import CALC, MENDED_ADD, OTHER, Desk, write_settings
+from tests.e2e.vscode_window import wait_for
 from tests.support.model_server import answer
 
 pytestmark = pytest.mark.timeout(400)
@@ -33,7 +33,7 @@ def test_without_a_server_the_view_offers_to_install_one_and_does_it_with_consen
         assert banner.get_by_text("No server was found.").is_visible()
         banner.get_by_role("button", name="Install").click()
         dialog.get_by_role("button", name="Install", exact=True).click()
-        wait_for(lambda: desk.status_label() == "DSH is idle", "the server is installed and runs", 300)
+        wait_for(lambda: desk.status_label() == "DSH is idle", "the server is installed and runs", timeout_s=300)
         desk.model.script(answer("From the extension's own server."))
         desk.ask("Who are you?")
         desk.wait_for_text("From the extension's own server.")
@@ -128,7 +128,7 @@ def test_without_a_folder_there_is_no_session_and_the_page_says_what_is_missing(
 ) -> None:
     with Desk.set_up(client_workbench, tmp_path, FILES, chat=False) as desk:
         desk.window.go_to_no_folder()
-        wait_for(lambda: desk.status_label() == "DSH needs a folder", "the extension is active", 60)
+        wait_for(lambda: desk.status_label() == "DSH needs a folder", "the extension is active")
         desk.window.press("Control+Alt+d")
         banner = desk.chat.locator("#banner")
         banner.get_by_text("Open a folder").wait_for()

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.stock_vscode import StockDesk
-from tests.e2e.vscode import Workbench, package_test_extension, tools, wait_for
+from tests.e2e.vscode import Workbench, package_test_extension, tools
+from tests.e2e.vscode_window import wait_for
 from tests.support.model_server import Gate, Reply, answer
 
 pytestmark = pytest.mark.timeout(240)

@@ -16,8 +16,10 @@ from typing import Any
 
 from playwright.sync_api import FrameLocator, Locator
 
-from tests.e2e.vscode import WAIT_S, Window, Workbench, package_test_extension, run, tools, wait_for
-from tests.e2e.vscode_install import CLIENT, Installation
+from tests.e2e.desk import ModelReader
+from tests.e2e.vscode import Workbench, package_test_extension, tools
+from tests.e2e.vscode_install import CLIENT, Installation, run
+from tests.e2e.vscode_window import WAIT_S, Window, wait_for
 from tests.support.model_server import FakeModelServer
 
 CHAT = 'iframe.webview[src*="extensionId=dsh-lsp.dsh-lsp"]'
@@ -48,8 +50,10 @@ def start_workbench(
         yield workbench
 
 
-class Desk:
+class Desk(ModelReader):
     """A user at work with our extension."""
+
+    wait_s = WAIT_S
 
     def __init__(self, window: Window, model: FakeModelServer) -> None:
         self.window = window
@@ -111,7 +115,7 @@ class Desk:
 
     def open_chat(self) -> None:
         """Open the chat by its key, and wait until the server is there."""
-        wait_for(lambda: self.window.is_active("dsh-lsp.dsh-lsp"), "the extension is active", 60)
+        wait_for(lambda: self.window.is_active("dsh-lsp.dsh-lsp"), "the extension is active")
         self.window.press("Control+Alt+d")
         self.input.wait_for(timeout=WAIT_S * 1000)
         focused = self.chat.locator("#input:focus")
@@ -122,7 +126,7 @@ class Desk:
         """Wait until the status item says that the server is there."""
         # The folders of a workspace may come some time after its window.
         early = ("", "DSH is starting", "DSH needs a folder")
-        wait_for(lambda: self.status_label() not in early, "the server has started", 60)
+        wait_for(lambda: self.status_label() not in early, "the server has started")
 
     def status_label(self) -> str:
         """What a screen reader hears of the status item."""
@@ -187,19 +191,6 @@ class Desk:
         """
         text: str | None = self.window.vscode(code, name)
         return text
-
-    # -- the model -------------------------------------------------------------------------------------------
-
-    def sent_messages(self, request: int) -> list[dict[str, Any]]:
-        """Wait for the model's request of this number, from 1, and return its messages without the system prompt."""
-        self.model.wait_for_requests(request, WAIT_S)
-        messages = self.model.requests[request - 1].body["messages"]
-        return [message for message in messages if message["role"] != "system"]
-
-    def tool_result(self, request: int) -> str:
-        """The last tool result in the model's request of this number."""
-        results = [message for message in self.sent_messages(request) if message["role"] == "tool"]
-        return str(results[-1]["content"])
 
 
 def write_settings(folder: Path, settings: Mapping[str, Any]) -> None:

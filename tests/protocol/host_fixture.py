@@ -13,7 +13,8 @@ from typing import Any
 import anyio
 
 from dsh_lsp.errors import ConfigError, UsageError
-from dsh_lsp.lsp.host import HostServer, create_server, run
+from dsh_lsp.lsp.host import HostServer, create_server
+from dsh_lsp.lsp.lifetime import run
 from dsh_lsp.lsp.log_file import start_logging
 
 log = logging.getLogger(__name__)

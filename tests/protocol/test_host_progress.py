@@ -13,7 +13,7 @@ from tests.support.model_server import FakeModelServer, answer
 from tests.support.raw_client import NO_ANSWER, RawClient, Refusal
 
 
-class RecordingWire:
+class RecordingClient:
     """A client that answers `create` when it is told to."""
 
     def __init__(self) -> None:
@@ -38,56 +38,56 @@ class RecordingWire:
 
 
 async def test_nothing_is_sent_before_the_client_agreed_and_the_begin_says_the_latest() -> None:
-    wire = RecordingWire()
-    progress = TurnProgress(wire)
+    client = RecordingClient()
+    progress = TurnProgress(client)
     beginning = asyncio.create_task(progress.begin())
     await asyncio.sleep(0)
     progress.report("reading")
-    assert wire.values == []
-    wire.answer.set_result(None)
+    assert client.values == []
+    client.answer.set_result(None)
     await beginning
     progress.report("thinking")
     progress.end("done")
-    assert wire.kinds == ["begin", "report", "end"]
-    assert wire.values[0][1]["message"] == "reading"
-    assert wire.values[0][1]["cancellable"]
-    assert {token for token, _ in wire.values} == {progress.token} == set(wire.created)
+    assert client.kinds == ["begin", "report", "end"]
+    assert client.values[0][1]["message"] == "reading"
+    assert client.values[0][1]["cancellable"]
+    assert {token for token, _ in client.values} == {progress.token} == set(client.created)
 
 
 async def test_nothing_follows_the_end() -> None:
-    wire = RecordingWire()
-    wire.answer.set_result(None)
-    progress = TurnProgress(wire)
+    client = RecordingClient()
+    client.answer.set_result(None)
+    progress = TurnProgress(client)
     await progress.begin()
     progress.end("done")
     progress.end("again")
     progress.report("late")
-    assert wire.kinds == ["begin", "end"]
+    assert client.kinds == ["begin", "end"]
 
 
 async def test_a_turn_that_is_over_before_the_client_agreed_still_ends_what_it_created() -> None:
-    wire = RecordingWire()
-    progress = TurnProgress(wire)
+    client = RecordingClient()
+    progress = TurnProgress(client)
     beginning = asyncio.create_task(progress.begin())
     await asyncio.sleep(0)
     progress.end("done")
-    wire.answer.set_result(None)
+    client.answer.set_result(None)
     await beginning
-    assert wire.kinds == ["begin", "end"]
+    assert client.kinds == ["begin", "end"]
 
 
 async def test_a_client_that_refuses_sees_no_progress() -> None:
-    wire = RecordingWire()
-    wire.answer.set_exception(EditorError("no", code="EDITOR_REFUSED"))
-    progress = TurnProgress(wire)
+    client = RecordingClient()
+    client.answer.set_exception(EditorError("no", code="EDITOR_REFUSED"))
+    progress = TurnProgress(client)
     await progress.begin()
     progress.report("reading")
     progress.end("done")
-    assert wire.values == []
+    assert client.values == []
 
 
 async def test_every_turn_has_a_token_of_its_own() -> None:
-    assert len({TurnProgress(RecordingWire()).token for _ in range(100)}) == 100
+    assert len({TurnProgress(RecordingClient()).token for _ in range(100)}) == 100
 
 
 def progress_of(client: RawClient) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.support.wire_vectors import HELLO, Vector
+from tests.support.wire_vectors.vector import HELLO, Vector
 
 
 def _event(kind: str, **fields: Any) -> bytes:

@@ -20,7 +20,7 @@ from dsh_lsp.messages import (
     ToolCallBlock,
     UsageChunk,
 )
-from tests.support.wire_vectors import TOOLS, Vector
+from tests.support.wire_vectors.vector import TOOLS, Vector
 
 
 async def collect(adapter: HttpAdapter, signal: AbortSignal | None = None) -> list[Chunk]:

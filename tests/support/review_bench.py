@@ -24,7 +24,9 @@ from dsh_lsp.session.log import SessionHeader, SessionLog
 from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.edits import FileChange, FileEdit, HunkOutcome
 from dsh_lsp.workspace.rope import Rope
-from tests.support.simulated_editor import Manners, SimulatedEditor, VirtualLoop
+from tests.support.simulated_editor import SimulatedEditor
+from tests.support.simulated_manners import Manners
+from tests.support.virtual_loop import VirtualLoop
 
 T = TypeVar("T")
 HONEST = Manners(name="an honest one", saves=True)

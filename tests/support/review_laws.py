@@ -16,7 +16,8 @@ from dsh_lsp.session.log import SessionLog
 from dsh_lsp.workspace.edits import HunkOutcome, minimal
 from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Change, Span, split_lines, without_last_end
-from tests.support.simulated_editor import Application, SimulatedEditor, State
+from tests.support.simulated_buffer import Application, State
+from tests.support.simulated_editor import SimulatedEditor
 
 
 class Watch:

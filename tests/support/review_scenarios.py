@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from hypothesis import strategies as st
 
-from tests.support.simulated_editor import Manners
+from tests.support.simulated_manners import Manners
 
 PASTE = "".join(f"pasted {n}\x0c\u2028\r\n" for n in range(40)) + "a\rb\n😀"
 

@@ -1,198 +1,35 @@
-"""Simulated editor: buffers, a user's hands and the manners of real editors, in the event loop of the test.
-
-Every character of a buffer is a cell with an identity that undo brings back, so a test knows what became of each.
-Time is virtual: a `VirtualLoop` skips to the next timer, but never while a worker thread is busy.
-"""
+"""Simulated editor: buffers, a user's hands and the manners of real editors, in a loop of virtual time."""
 
 from __future__ import annotations
 
 import asyncio
-import re
-import selectors
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import anyio
-import anyio.to_thread
 
 from dsh_lsp.errors import EditorError
 from dsh_lsp.lsp.documents import Documents
-from dsh_lsp.workspace.text import Span
+from tests.support.simulated_buffer import (
+    Application,
+    Buffer,
+    State,
+    inside_line_end,
+    offset_of,
+    position_of,
+    with_own_end,
+)
+from tests.support.simulated_manners import Manners
 
 ENDS = ("start", "end")
-STUCK_S = 30.0  # real seconds; no worker thread takes that long, on a loaded machine neither
-
-
-class _SkippingSelector(selectors.DefaultSelector):  # type: ignore[misc, valid-type]
-    """Waits only for threads; whatever else there is to wait for is time, and that is skipped."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = 0.0
-        self.busy: Callable[[], bool] = lambda: False
-
-    def select(self, timeout: float | None = None) -> Any:
-        events = super().select(0)
-        if events or (timeout is not None and timeout <= 0):
-            return events
-        if timeout is None or self.busy():
-            if events := super().select(STUCK_S):
-                return events
-            raise RuntimeError("nothing can happen any more")
-        self.now += timeout
-        return []
-
-
-class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop whose clock is skipped forward."""
-
-    def __init__(self) -> None:
-        self.selector = _SkippingSelector()
-        super().__init__(self.selector)
-
-    def time(self) -> float:
-        return self.selector.now
-
-    def watch_threads(self) -> None:
-        """Let time stand still while anyio's threads are at work."""
-        limiter = anyio.to_thread.current_default_thread_limiter()
-        self.selector.busy = lambda: limiter.borrowed_tokens > 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Manners:
-    """How an editor behaves.
-
-    `tells` is when it tells of an edit that it was sent: before its reply, `delay` after it, or with everything
-    else when nothing has changed for `delay`. `stale` is what it answers to an edit of another version, and
-    `answers` to one that it applied (`later` never comes). `lies` is how many edits it drops, saying yes.
-    """
-
-    name: str = "an honest one"
-    tells: Literal["before", "after", "debounced"] = "before"
-    delay: float = 0.0
-    stale: Literal["no", "yes", "error", "null"] = "no"
-    answers: Literal["yes", "no", "null", "error", "silence"] = "yes"
-    lies: int = 0
-    refuses: bool = False  # says no to everything
-    first_version: int = 1
-    unchecked_zero: bool = False  # an edit of version 0 is applied to whatever there is
-    edit_by_edit: bool = False  # each text edit is a change and a didChange of its own
-    whole_text: bool = False  # a didChange holds the whole text
-    operations: Literal["does", "ignores"] = "does"  # renames and deletions; some say yes to them and do nothing
-    saves: bool = False  # offers `dsh/save`
-    reviews: bool = False  # is a client of ours, which makes edits of files that are not open, too
-    opens: Literal["and tells", "silently"] = "and tells"  # what it does with those
-    encoding: Literal["utf-8", "utf-16", "utf-32"] = "utf-16"
-    client: str = "simulated"  # the name by which the server knows it
-    splits_at_return: bool = True  # a `\r` ends a line; else it is a character of one
-    last_end_apart: bool = False  # how the last line ends is the buffer's, as in Neovim
-    link: float = 0.002  # how long a message is on its way
-
-
-@dataclass(frozen=True)
-class State:
-    """A text and the identities of its characters; `typed` counts what the user did until then."""
-
-    text: str
-    cells: tuple[int, ...]
-    typed: int = 0
-
-    def replaced(self, start: int, end: int, text: str, cells: tuple[int, ...]) -> State:
-        cells = self.cells[:start] + cells + self.cells[end:]
-        return State(self.text[:start] + text + self.text[end:], cells, self.typed)
-
-
-@dataclass
-class Buffer:
-    """One open document."""
-
-    uri: str
-    path: Path
-    state: State
-    version: int
-    history: dict[int, State] = field(default_factory=dict)
-    undo: list[State] = field(default_factory=list)
-    unsent: list[tuple[int, list[dict[str, Any]]]] = field(default_factory=list)
-    timer: asyncio.TimerHandle | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Application:
-    """One text edit of the server in a buffer, with what it took out and put in."""
-
-    uri: str
-    start: int
-    end: int
-    text: str
-    base: State
-    before: State
-    put: tuple[int, ...]
-    took: tuple[int, ...]
-    overtaken: bool = False  # it was made for an earlier text, and the editor did not look
-
-    def stands(self, state: State, lines: Span) -> bool:
-        """Whether a state shows all of this edit, untouched and in whole lines; in `base` it replaces `lines`."""
-        cells, base = state.cells, self.base.cells
-        if set(cells).intersection(self.took):
-            return False
-        whole = base[lines.start : self.start] + self.put + base[self.end : lines.end]
-        if not whole:  # nothing stands there: what was on both sides of it must have met
-            whole = base[max(0, lines.start - 1) : lines.start] + base[lines.end : lines.end + 1]
-            return not whole or any(cells[i : i + len(whole)] == whole for i in range(len(cells)))
-        if whole[0] not in cells:
-            return False
-        at = cells.index(whole[0])
-        begins_behind_a_line = (
-            self.start > 0 and self.base.text[self.start - 1] not in "\r\n" and self.text[:1] in ("\r", "\n")
-        )
-        end = at + len(whole)
-        return (
-            cells[at:end] == whole
-            and (at == 0 or state.text[at - 1] in "\r\n" or begins_behind_a_line)
-            and (end == len(cells) or state.text[end - 1] in "\r\n")
-        )
-
-    def in_part(self, state: State) -> bool:
-        """Whether a state shows something of this edit."""
-        here = set(state.cells)
-        return bool(here.intersection(self.put)) if self.put else not here.intersection(self.took)
-
-
-def offset_of(text: str, line: int, column: int, manners: Manners) -> int:
-    """Code points before a position, the plain way."""
-    lines = split_plainly(text, manners)
-    if line >= len(lines):
-        return len(text)
-    encoding = manners.encoding
-    width = {"utf-8": 1, "utf-16": 2, "utf-32": 4}[encoding]
-    bare = lines[line].rstrip("\r\n" if manners.splits_at_return else "\n")
-    raw = bare.encode(f"{encoding}-le" if width > 1 else encoding)
-    return sum(map(len, lines[:line])) + len(
-        raw[: column * width].decode(f"{encoding}-le" if width > 1 else encoding)
-    )
-
-
-def split_plainly(text: str, manners: Manners) -> list[str]:
-    """The lines with their ends, as an editor sees them; the last one is what has no end, and may be empty."""
-    *bodies_and_ends, last = re.split(r"(\r\n|\n|\r)" if manners.splits_at_return else r"(\n)", text)
-    return [*map("".join, zip(bodies_and_ends[::2], bodies_and_ends[1::2], strict=True)), last]
-
-
-def position_of(text: str, offset: int, manners: Manners) -> dict[str, int]:
-    """The position of an offset, the plain way."""
-    *whole, tail = split_plainly(text[:offset], manners)
-    encoding, line = manners.encoding, len(whole)
-    width = {"utf-8": 1, "utf-16": 2, "utf-32": 4}[encoding]
-    return {"line": line, "character": len(tail.encode(f"{encoding}-le" if width > 1 else encoding)) // width}
 
 
 class SimulatedEditor:
-    """The wire of an `Editor`, and the hands of its user."""
+    """The client of an `Editor`, and the hands of its user."""
 
     def __init__(self, documents: Documents, manners: Manners) -> None:
         self.documents = documents
@@ -214,7 +51,7 @@ class SimulatedEditor:
         self._inbox: deque[tuple[dict[str, Any], asyncio.Future[Any]]] = deque()
         self._outbox: deque[Callable[[], None]] = deque()
 
-    # -- the wire --------------------------------------------------------------------------------------------
+    # -- the client --------------------------------------------------------------------------------------------
 
     async def request(self, method: str, params: dict[str, Any], *, timeout_s: float | None) -> Any:
         loop = asyncio.get_running_loop()
@@ -314,7 +151,7 @@ class SimulatedEditor:
         for (start, end), edit in reversed(in_order):
             text = edit["newText"]
             if self.manners.last_end_apart and end == len(base.text):
-                text = _with_own_end(base.text, start, text)
+                text = with_own_end(base.text, start, text)
             cells = self._cells(text)
             before = buffer.state
             contents.append(self._content(before, start, end, text))
@@ -399,7 +236,7 @@ class SimulatedEditor:
     def type(self, uri: str, start: int, end: int, text: str) -> tuple[int, ...]:
         """Replace a part of a buffer; never between the two halves of a line end."""
         buffer = self.buffers[uri]
-        start, end = (at - _inside_line_end(buffer.state.text, at) for at in (start, end))
+        start, end = (at - inside_line_end(buffer.state.text, at) for at in (start, end))
         buffer.undo.append(buffer.state)
         cells = self._cells(text)
         self._edit(buffer, start, end, text, cells)
@@ -414,10 +251,10 @@ class SimulatedEditor:
         limit = min(len(now.cells), len(then.cells))
         head = next((i for i in range(limit) if now.cells[i] != then.cells[i]), limit)
         tail = next((i for i in range(limit - head) if now.cells[~i] != then.cells[~i]), limit - head)
-        while head and (_inside_line_end(now.text, head) or _inside_line_end(then.text, head)):
+        while head and (inside_line_end(now.text, head) or inside_line_end(then.text, head)):
             head -= 1
         while tail and (
-            _inside_line_end(now.text, len(now.text) - tail) or _inside_line_end(then.text, len(then.text) - tail)
+            inside_line_end(now.text, len(now.text) - tail) or inside_line_end(then.text, len(then.text) - tail)
         ):
             tail -= 1
         end = len(then.text) - tail
@@ -476,17 +313,3 @@ class SimulatedEditor:
     def standing(self) -> Iterator[tuple[str, State]]:
         """All open buffers and what they hold."""
         yield from ((uri, buffer.state) for uri, buffer in self.buffers.items())
-
-
-def _with_own_end(base: str, start: int, text: str) -> str:
-    """What comes to the end of a buffer, as Neovim puts it there: lines behind the last one, which ends as it did."""
-    if base and base[-1] != "\n":
-        return text
-    if start == len(base):
-        return f"{text}\n" if text or not base else text
-    left = base[:start] + text
-    return text if not left or left[-1] == "\n" else f"{text}\n"
-
-
-def _inside_line_end(text: str, at: int) -> int:
-    return int(text[max(0, at - 1) : at + 1] == "\r\n")

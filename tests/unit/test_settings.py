@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsh_lsp.compose import Settings
+from dsh_lsp.session_settings import Settings
 from dsh_lsp.settings import read_settings, settings_under
 
 

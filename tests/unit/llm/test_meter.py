@@ -180,6 +180,5 @@ def test_a_meter_that_followed_is_one_that_was_begun_now_but_for_counts_before_a
         elif isinstance(event, AssistantAttempt):
             counted_after_replacement = True
     fresh = TokenMeter(log)
-    assert fresh.envelope == followed.envelope
     if counted_after_replacement or followed.estimated:
-        assert fresh.tokens == followed.tokens
+        assert (fresh.tokens, fresh.count(())) == (followed.tokens, followed.count(()))

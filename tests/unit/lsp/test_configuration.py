@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsh_lsp.compose import Settings
 from dsh_lsp.lsp.configuration import Configuration
+from dsh_lsp.session_settings import Settings
 from dsh_lsp.settings import rights_of, value_at
 
 RIGHTS = {

@@ -23,7 +23,7 @@ def loop_is_never_blocked():
     """Links are followed in the loop: where a URI really leads must be known before anything else happens."""
 
 
-class RecordingWire:
+class RecordingClient:
     """Answers requests from a table, and notes them."""
 
     def __init__(self) -> None:
@@ -45,10 +45,10 @@ class RecordingWire:
 class Here:
     def __init__(self, root: Path, *, offers: bool = True) -> None:
         self.root = root
-        self.wire = RecordingWire()
+        self.client = RecordingClient()
         self.documents = Documents("utf-16")
         dsh = ClientOffers(diagnostics=offers, navigate=offers)
-        editor = Editor(self.wire, ClientProfile(dsh=dsh))
+        editor = Editor(self.client, ClientProfile(dsh=dsh))
         reviews: Any = type("Reviews", (), {"is_unconfirmed": lambda self, key: False})()
         self.languages = EditorLanguages(EditorWorkspace(root, self.documents, reviews), self.documents, editor)
 
@@ -73,9 +73,9 @@ SPOT = Spot(path="a.py", symbol="name")
 
 
 async def test_a_name_is_asked_for_at_its_position_in_the_editors_encoding(here: Here) -> None:
-    here.wire.answers["definition"] = [place(here.uri("a.py"), 0, 10)]
+    here.client.answers["definition"] = [place(here.uri("a.py"), 0, 10)]
     found = await here.languages.find("definition", SPOT)
-    method, params = here.wire.sent[0]
+    method, params = here.client.sent[0]
     assert method == "dsh/navigate"
     assert params == {"kind": "definition", "uri": here.uri("a.py"), "position": {"line": 0, "character": 10}}
     assert found == [Place(path="a.py", line=1, column=10, text='x = "😀"; name = 1')]
@@ -83,9 +83,9 @@ async def test_a_name_is_asked_for_at_its_position_in_the_editors_encoding(here:
 
 async def test_the_unsaved_text_is_what_is_asked_about(here: Here) -> None:
     here.documents.open(here.uri("a.py"), 7, "\n\nname\n")
-    here.wire.answers["references"] = []
+    here.client.answers["references"] = []
     assert await here.languages.find("references", SPOT) == []
-    assert here.wire.sent[0][1]["position"] == {"line": 2, "character": 0}
+    assert here.client.sent[0][1]["position"] == {"line": 2, "character": 0}
 
 
 @pytest.mark.parametrize(
@@ -104,12 +104,12 @@ async def test_a_name_that_is_not_there_is_an_error_before_anybody_is_asked(
     with pytest.raises(ToolError) as refused:
         await here.languages.hover(spot)
     assert refused.value.code == code
-    assert here.wire.sent == []
+    assert here.client.sent == []
 
 
 async def test_a_place_outside_is_named_and_its_text_is_not_shown(here: Here) -> None:
     outside = here.root.parent / "out.py"
-    here.wire.answers["definition"] = place(outside.as_uri(), 0, 0)
+    here.client.answers["definition"] = place(outside.as_uri(), 0, 0)
     (found,) = await here.languages.find("definition", SPOT) or []
     assert (found.path, found.line, found.text) == (str(outside), 1, "")
     (other,) = await here.languages.find("definition", SPOT, frozenset({f"outside:read:{outside}.old"})) or []
@@ -120,13 +120,13 @@ async def test_a_place_outside_is_named_and_its_text_is_not_shown(here: Here) ->
 
 @pytest.mark.parametrize("answer", [None, EditorError("no", code="EDITOR_TIMEOUT"), 7, {"items": [{"no": 1}]}])
 async def test_a_refusal_silence_and_nonsense_are_not_an_answer(here: Here, answer: Any) -> None:
-    here.wire.answers = dict.fromkeys(("dsh/diagnostics", "rename"), answer)
+    here.client.answers = dict.fromkeys(("dsh/diagnostics", "rename"), answer)
     assert await here.languages.diagnose("a.py") is None
     if answer is None or isinstance(answer, Exception):
         assert await here.languages.rename(SPOT, "n") is None
-    here.wire.answers["hover"] = None
+    here.client.answers["hover"] = None
     assert await here.languages.hover(SPOT) is None
-    here.wire.answers["definition"] = 7
+    here.client.answers["definition"] = 7
     assert await here.languages.find("definition", SPOT) is None
 
 
@@ -138,18 +138,18 @@ async def test_a_client_that_does_not_offer_it_is_not_asked(tmp_path: Path) -> N
     assert await here.languages.outline("a.py") is None
     assert await here.languages.lookup("x") is None
     assert await here.languages.rename(SPOT, "y") is None
-    assert here.wire.sent == []
+    assert here.client.sent == []
 
 
 async def test_news_is_wanted_of_the_version_that_the_document_has(here: Here) -> None:
     item = {"range": place("", 1)["range"], "message": "no"}
-    here.wire.answers["dsh/diagnostics"] = {"items": [item], "fresh": True}
+    here.client.answers["dsh/diagnostics"] = {"items": [item], "fresh": True}
     found = await here.languages.diagnose("a.py", after_edit=True)
     assert found == Diagnosis(problems=(Problem(line=2, severity="error", message="no"),), fresh=True)
     here.documents.open(here.uri("a.py"), 7, TEXT)
     await here.languages.diagnose("a.py", after_edit=True)
     await here.languages.diagnose("a.py")
-    assert [params for _, params in here.wire.sent] == [
+    assert [params for _, params in here.client.sent] == [
         {"uri": here.uri("a.py")},
         {"uri": here.uri("a.py"), "after": 7},
         {"uri": here.uri("a.py")},
@@ -157,7 +157,7 @@ async def test_news_is_wanted_of_the_version_that_the_document_has(here: Here) -
 
 
 async def test_symbols_are_named_by_their_files(here: Here) -> None:
-    here.wire.answers["workspaceSymbols"] = [{"name": "f", "kind": 12, "location": place(here.uri("b.py"), 2)}]
+    here.client.answers["workspaceSymbols"] = [{"name": "f", "kind": 12, "location": place(here.uri("b.py"), 2)}]
     assert await here.languages.lookup("f") == [Symbol(name="f", kind="function", path="b.py", line=3)]
 
 
@@ -182,7 +182,7 @@ def rename(here: Here, *edits: tuple[int, int, int, str], version: int | None = 
 
 
 async def test_a_rename_is_only_edits_on_the_text_as_it_is(here: Here) -> None:
-    here.wire.answers["rename"] = rename(here, (1, 8, 12, "n"), (0, 10, 14, "n"))
+    here.client.answers["rename"] = rename(here, (1, 8, 12, "n"), (0, 10, 14, "n"))
     (edit,) = await here.languages.rename(SPOT, "n") or []
     assert str(edit.new) == 'x = "😀"; n = 1\nother = n\n'
     assert (here.root / "a.py").read_text() == TEXT
@@ -190,13 +190,13 @@ async def test_a_rename_is_only_edits_on_the_text_as_it_is(here: Here) -> None:
 
 async def test_a_rename_of_an_older_text_or_outside_is_refused(here: Here) -> None:
     here.documents.open(here.uri("a.py"), 7, TEXT)
-    here.wire.answers["rename"] = rename(here, (0, 10, 14, "n"), version=6)
+    here.client.answers["rename"] = rename(here, (0, 10, 14, "n"), version=6)
     with pytest.raises(ToolError, match="has changed"):
         await here.languages.rename(SPOT, "n")
-    here.wire.answers["rename"] = rename(here, (0, 0, 1, "n"), name="../out.py")
+    here.client.answers["rename"] = rename(here, (0, 0, 1, "n"), name="../out.py")
     for approved in ((), {f"outside:edit:{here.root.parent}/lib.py"}):
         with pytest.raises(ToolError, match="outside the workspace"):
             await here.languages.rename(SPOT, "n", frozenset(approved))
-    here.wire.answers["rename"] = rename(here, (0, 0, 4, "n"), (0, 2, 3, "n"))
+    here.client.answers["rename"] = rename(here, (0, 0, 4, "n"), (0, 2, 3, "n"))
     with pytest.raises(ToolError, match="overlap"):
         await here.languages.rename(SPOT, "n")

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsh_lsp.events import AssistantChunk, EventData, LogEvent, StepEnd
+from dsh_lsp.events import AssistantChunk, EventData, LogEvent, StepEnd, decode_event
 from dsh_lsp.messages import (
     BlockEnd,
     BlockStart,
@@ -21,7 +21,7 @@ from dsh_lsp.messages import (
 )
 from dsh_lsp.session.loading import load_session
 from dsh_lsp.session.log import SessionHeader, SessionLog
-from dsh_lsp.session.rows import pack, unpack
+from dsh_lsp.session.rows import RUN_KEYS, ChunkRun, pack
 from dsh_lsp.session.store import SessionStore
 from dsh_lsp.wire import dump_bytes, loads
 
@@ -56,7 +56,8 @@ def placed(data: list[EventData], times: list[int], first: int) -> list[LogEvent
 def test_packed_events_are_unpacked_as_they_were(data: list[EventData], times: list[int], first: int) -> None:
     events = placed(data, times, first)
     rows = [loads(dump_bytes(row)) for row in pack(events)]
-    assert [event for row in rows for event in unpack(row)] == events
+    runs = (ChunkRun(row).events() if row["type"] in RUN_KEYS else [decode_event(row)] for row in rows)
+    assert [event for run in runs for event in run] == events
     assert len(rows) <= len(events)
 
 

@@ -1,0 +1,146 @@
+"""VS Code's decisions: what its user permits, refuses and answers in the chat, and what the model reads of it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Error, Locator
+
+from tests.e2e.story import DONE
+from tests.e2e.vscode_client import Desk
+from tests.e2e.vscode_window import wait_for
+from tests.support.model_server import answer
+
+pytestmark = pytest.mark.timeout(240)
+
+
+def in_view(element: Locator) -> bool:
+    """Whether all of an element of the conversation can be seen."""
+    code = """
+    (one) => {
+      const [shown, screen] = [one, document.getElementById('log')].map((each) => each.getBoundingClientRect());
+      return shown.top >= screen.top - 1 && shown.bottom <= screen.bottom + 1;
+    }
+    """
+    with suppress(Error):  # the page may be a new one in a moment
+        return element.count() == 1 and bool(element.evaluate(code))
+    return False
+
+
+def test_an_approval_is_decided_where_it_stands_and_a_refusal_takes_words_along(desk: Desk) -> None:
+    outside = desk.window.folder.parent / "outside.txt"
+    outside.write_text("far away\n")
+    call = ("read_file", {"path": str(outside)})
+    desk.model.script(answer("", calls=[call]), answer("", calls=[call]), DONE)
+    desk.ask("Read it.")
+    group = desk.chat.get_by_role("group", name="May read_file run?")
+    group.wait_for()
+    assert str(outside) in group.inner_text()
+    wait_for(lambda: desk.status_label() == "DSH needs your permission", "the status item says so")
+    badge = desk.page.locator('.activitybar .action-item:has([aria-label^="DSH"]) .badge-content', has_text="1")
+    badge.wait_for()
+    group.get_by_label("Words for the agent, if you reject").fill("Stay inside.")
+    group.get_by_role("button", name="Reject").click()
+    assert "Stay inside." in desk.tool_result(2)
+
+    group = desk.chat.get_by_role("group", name="May read_file run?")
+    group.get_by_role("button", name="Allow", exact=True).click()
+    assert "far away" in desk.tool_result(3)
+    desk.wait_until_idle()
+    desk.wait_for_text("Rejected: Stay inside.")
+    wait_for(lambda: not badge.is_visible(), "the badge is gone")
+
+
+def test_a_permission_is_given_and_refused_by_key_and_palette_and_never_unseen(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "outside.txt").write_text("far away\n")
+    call = ("read_file", {"path": str(tmp_path / "outside.txt")})
+    long = "\n\n".join(f"Paragraph {number}." for number in range(60))
+    desk.model.script(*[answer(long, calls=[call])] * 4, DONE)
+    assert not desk.window.palette_offers("DSH: Allow")
+    desk.ask("Read it.")
+    group = desk.chat.get_by_role("group", name="May read_file run?")
+    group.wait_for()
+    desk.page.wait_for_timeout(500)  # a key that comes sooner was meant for something else
+    desk.window.place_cursor(0)
+    desk.window.press("Control+Alt+n")
+    assert "rejected" in desk.tool_result(2)
+
+    group.wait_for()
+    desk.chat.locator("#log").evaluate("one => { one.scrollTop = 0 }")
+    desk.page.wait_for_timeout(500)
+    desk.window.press("Control+Alt+y")
+    wait_for(lambda: in_view(group), "it is shown first")
+    assert len(desk.model.requests) == 2
+    desk.page.wait_for_timeout(500)
+    desk.window.press("Control+Alt+y")
+    assert "far away" in desk.tool_result(3)
+
+    group.wait_for()
+    desk.window.press("Control+Shift+e")  # the explorer takes the chat's place
+    wait_for(lambda: desk.page.locator(".explorer-folders-view").count() > 0, "the explorer is shown")
+    desk.window.palette("DSH: Allow")
+    wait_for(lambda: in_view(group), "it is shown first")
+    assert len(desk.model.requests) == 3
+    desk.page.wait_for_timeout(500)
+    desk.window.palette("DSH: Allow for Session")
+    assert "far away" in desk.tool_result(4)
+    desk.wait_for_text("Done.")  # it was not asked again
+    desk.wait_until_idle()
+    assert not desk.window.palette_offers("DSH: Reject")
+
+
+def test_a_permission_that_is_longer_than_the_screen_is_shown_part_by_part_before_a_key_gives_it(desk: Desk) -> None:
+    command = "\n".join(f"echo line {number}" for number in range(60))
+    desk.model.script(answer("", calls=[("shell", {"command": command})]), DONE)
+    desk.ask("Run it.")
+    group = desk.chat.get_by_role("group", name="May shell run?")
+    group.wait_for()
+    places: list[int] = []
+    log = desk.chat.locator("#log")
+    while len(desk.model.requests) == 1:
+        assert len(places) < 10, "it is given in the end"
+        desk.page.wait_for_timeout(600)
+        desk.window.press("Control+Alt+y")
+        desk.page.wait_for_timeout(600)
+        places.append(log.evaluate("one => one.scrollTop"))
+    assert len(places) >= 3
+    assert places[:-1] == sorted(places[:-1])
+    assert "line 59" in desk.tool_result(2)
+    desk.wait_until_idle()
+
+
+def test_a_command_that_would_not_see_unsaved_text_is_allowed_with_saving_it_first(desk: Desk) -> None:
+    desk.window.place_cursor(0)
+    desk.window.type("# unsaved\n")
+    desk.model.script(answer("", calls=[("shell", {"command": "cat calc.py && echo nothing else"})]), DONE)
+    desk.ask("Run it.")
+    group = desk.chat.get_by_role("group", name="May shell run?")
+    group.get_by_role("button", name="Allow", exact=True).click()
+    desk.page.locator(".monaco-dialog-box").get_by_text("calc.py").wait_for()
+    desk.page.get_by_role("button", name="Save and Run").click()
+    assert "# unsaved" in desk.tool_result(2)
+    assert desk.window.on_disk("calc.py").startswith("# unsaved\n")
+    desk.wait_until_idle()
+
+
+def test_a_question_is_answered_where_it_stands(desk: Desk) -> None:
+    call = ("ask", {"question": "Which one?", "options": ["the first", "the second"]})
+    desk.model.script(answer("", calls=[call]), DONE)
+    desk.ask("Ask me.")
+    group = desk.chat.get_by_role("group", name="The agent has a question")
+    group.get_by_role("button", name="the second").click()
+    assert "the second" in desk.tool_result(2)
+    desk.wait_until_idle()
+    desk.wait_for_text("You: the second")
+
+
+def test_after_a_decision_by_keyboard_the_focus_is_at_what_was_decided(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "outside.txt").write_text("far away\n")
+    desk.model.script(answer("", calls=[("read_file", {"path": str(tmp_path / "outside.txt")})]), DONE)
+    desk.ask("Read it.")
+    group = desk.chat.get_by_role("group", name="May read_file run?")
+    group.get_by_role("button", name="Allow", exact=True).press("Enter")
+    desk.chat.locator(".approval.decided summary:focus").wait_for()
+    desk.wait_until_idle()
