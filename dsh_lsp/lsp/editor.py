@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import anyio
@@ -121,8 +121,9 @@ class ClientProfile:
 
     @property
     def manners(self) -> Manners:
-        """What a client of this name does that it does not announce."""
-        return manners_of(self.name)
+        """What a client of this name does that it does not announce; ours compare every version."""
+        known = manners_of(self.name)
+        return replace(known, compares_from=0) if self.dsh is not None else known
 
     @property
     def is_modal(self) -> bool:

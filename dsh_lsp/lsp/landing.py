@@ -84,7 +84,8 @@ def to_lsp_edits(
         if annotation is not None:
             edit["annotationId"] = annotation
         edits.append(edit)
-    return {"textDocument": {"uri": document.uri, "version": document.version}, "edits": edits}
+    version = None if document.version is None else max(document.version, manners.compares_from)
+    return {"textDocument": {"uri": document.uri, "version": version}, "edits": edits}
 
 
 def without_own_end(change: Change, text: Rope) -> Change:

@@ -23,6 +23,8 @@ class Manners:
     - `last_end_apart`: how the last line ends is the buffer's, not its text's: an edit neither gives that end nor
       takes it, text behind it gets one of its own, an empty buffer may be told as `\n`, a file is written with one.
     - `tells_within_s`: how late it may tell of a key.
+    - `compares_from`: the lowest version with which it compares its own; an edit of an older one goes into whatever
+      is there, so that edits of a document which has not changed since it was opened name this one.
     """
 
     observed: str = ""
@@ -34,6 +36,7 @@ class Manners:
     splits_at_return: bool = True
     last_end_apart: bool = False
     tells_within_s: float = 0.2
+    compares_from: int = 0
 
 
 _VSCODE = Manners(observed="VS Code 1.139", modal=False, line_ends_apart=False, tells_within_s=0.02)
@@ -54,6 +57,7 @@ KNOWN = {
         splits_at_return=False,
         last_end_apart=True,
         tells_within_s=0.15,
+        compares_from=1,
     ),
     "emacs": Manners(observed="lsp-mode 8.0", looks_for_actions=True, tells_within_s=0.5),
     "eglot": Manners(observed="eglot 1.9", tells_within_s=0.5),

@@ -17,6 +17,7 @@ from dsh_lsp.lsp.landed import MAX_MARKS
 from dsh_lsp.workspace.report import describe_outcomes
 from dsh_lsp.workspace.text import Span
 from tests.support.review_bench import SOON_S, Bench, play
+from tests.support.review_scenarios import EDITORS
 from tests.support.simulated_manners import Manners
 
 BEFORE = "one\ntwo\nthree\n"
@@ -259,3 +260,21 @@ def test_an_edit_that_is_told_of_together_with_what_was_typed_over_it_is_neither
         assert bench.landed() == []
 
     play(root, story, Manners(tells="debounced", delay=TOLD_S))
+
+
+def test_an_edit_never_goes_into_a_key_that_neovim_has_not_told_of_yet_in_a_document_just_opened(root) -> None:
+    """Neovim opens documents at version 0, with which it compares nothing."""
+
+    async def story(bench: Bench) -> None:
+        await bench.open("a.txt")
+        proposed = bench.propose(await bench.edit("a.txt", AFTER))
+        await anyio.sleep(0.5)
+        bench.editor.type(bench.uri("a.txt"), 0, 0, "zero\n")
+        bench.reviews.accept("all", uri=None, edited={})
+        await anyio.sleep(SOON_S)
+        assert bench.text("a.txt") == "zero\n" + AFTER
+        assert proposed.outcomes is not None
+        assert [outcome.outcome for outcome in proposed.outcomes] == ["landed"]
+
+    (neovim,) = (manners for manners in EDITORS if manners.name == "Neovim at version 0")
+    play(root, story, neovim)

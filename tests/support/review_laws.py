@@ -135,6 +135,8 @@ class Watch:
         self.tell(f"editor applies {one.start}-{one.end} {one.text!r}")
         if one.overtaken:
             self.garbled.add(one.uri)  # nobody can keep such an editor from that; what is told must still be true
+            if self.editor.manners.newer_only:
+                self.breaks("5: an edit goes into another text than it was made for")
             return
         sent = [
             item

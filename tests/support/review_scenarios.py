@@ -25,7 +25,15 @@ EDITORS = [
     Manners(name="eglot", tells="debounced", delay=0.5, stale="error"),
     Manners(name="lsp-mode", stale="null", first_version=0, unchecked_zero=True),
     Manners(
-        name="Neovim at version 0", tells="debounced", delay=0.15, stale="yes", first_version=0, unchecked_zero=True
+        name="Neovim at version 0",
+        tells="debounced",
+        delay=0.15,
+        stale="yes",
+        first_version=0,
+        next_version=3,
+        newer_only=True,
+        unchecked_zero=True,
+        **NEOVIM,
     ),
     Manners(name="edit by edit", edit_by_edit=True),
     Manners(name="edit by edit, after the reply", tells="after", delay=0.3, edit_by_edit=True, stale="yes"),

@@ -125,7 +125,7 @@ class SimulatedEditor:
         buffer = self.buffers.get(uri)
         if buffer is None:
             return "no", None
-        overtaken = version != buffer.version
+        overtaken = buffer.version > version if self.manners.newer_only else version != buffer.version
         if overtaken and not (self.manners.unchecked_zero and version == 0):
             return self.manners.stale, None
         if self.manners.refuses:
@@ -219,7 +219,7 @@ class SimulatedEditor:
         return {"range": {k: position_of(before.text, at, self.manners) for k, at in ends.items()}, "text": text}
 
     def _step(self, buffer: Buffer, contents: list[dict[str, Any]]) -> None:
-        buffer.version += 1
+        buffer.version = max(buffer.version + 1, self.manners.next_version)
         buffer.history[buffer.version] = buffer.state
         buffer.unsent.append((buffer.version, contents))
         if self.manners.tells == "debounced":

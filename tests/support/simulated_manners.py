@@ -23,6 +23,8 @@ class Manners:
     lies: int = 0
     refuses: bool = False  # says no to everything
     first_version: int = 1
+    next_version: int = 0  # the least one after a change; Neovim counts on from where the buffer is
+    newer_only: bool = False  # refuses what its text is newer than, and not what is newer than its text
     unchecked_zero: bool = False  # an edit of version 0 is applied to whatever there is
     edit_by_edit: bool = False  # each text edit is a change and a didChange of its own
     whole_text: bool = False  # a didChange holds the whole text
