@@ -9,11 +9,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import anyio
+
 from dsh_lsp.errors import SessionError, UsageError
 from dsh_lsp.lsp.arguments import Answer, Approve, ModeSet, OfSession, ReviewAccept, ReviewReject, Rewind
 from dsh_lsp.lsp.rewind import rewind
 from dsh_lsp.lsp.runtime import Runtime
 from dsh_lsp.wire import JsonObject, encode
+
+REST_S = 2.0  # how long a rewind waits for the one before
+BUSY = {
+    "running": "a turn runs; cancel it or wait for its end",
+    "maintenance": "the history is being summarized, or another turn taken back; wait until that is done",
+}
 
 
 async def mode_set(runtime: Runtime, args: ModeSet) -> JsonObject:
@@ -75,8 +83,11 @@ async def take_turn_back(runtime: Runtime, args: Rewind) -> JsonObject:
     agent = live.session.agent
     if args.turn > agent.turn:
         raise SessionError(f"there is no turn {args.turn}", code="UNKNOWN_TURN")
+    if agent.phase == "maintenance":
+        with anyio.move_on_after(REST_S):
+            await agent.when_idle()
     if agent.phase != "idle":
-        raise SessionError("a turn runs; cancel it or wait for its end", code="BUSY")
+        raise SessionError(BUSY[agent.phase], code="BUSY")
     job = agent.run_maintenance(lambda signal: rewind(live, args.turn, runtime.editor, signal))
     runtime.carry_on(job)
     return {"session": live.id, "turn": args.turn}

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.desk import wait_for
 from tests.e2e.neovim_client import ClientDesk
-from tests.e2e.story import BOTH, CALC, DONE, MEND_BOTH, MEND_OTHER, MENDED, OTHER, edits
+from tests.e2e.story import BOTH, CALC, DONE, MEND, MEND_BOTH, MEND_OTHER, MENDED, OTHER, edits
 from tests.support.model_server import answer
 
 NEW = answer("A new one.", calls=[("write_file", {"path": "pkg/new.py", "content": "NEW = True\n"})])
@@ -64,6 +64,20 @@ def test_the_keys_are_there_only_while_something_waits(desk: ClientDesk) -> None
     wait_for(lambda: neovim.lua(mapped, "gha") == "", "the keys are gone")
     neovim.keys("]h")
     wait_for(lambda: neovim.lua("return vim.g.mine") == 1, "the user's own key is back")
+
+
+def test_a_key_pressed_once_more_than_there_is_to_decide_changes_no_character(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    desk.model.script(MEND, DONE)
+    desk.dsh("ask Mend add.")
+    desk.wait_for_proposal("calc.py")
+    neovim.keys("]hgha")
+    wait_for(lambda: desk.marks("calc.py") == [], "it is decided")
+    neovim.keys("ghaghrghA]hghc")
+    desk.wait_for_turns(1)
+    wait_for(lambda: "nothing waits for a review" in neovim.messages(), "that is said")
+    assert neovim.mode()["mode"] == "n"
+    wait_for(lambda: neovim.text() == MENDED, "the edit has landed")
 
 
 def test_a_hunk_is_changed_before_it_lands_and_the_model_reads_that(desk: ClientDesk) -> None:

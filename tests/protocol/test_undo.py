@@ -88,6 +88,10 @@ async def test_a_turn_is_rewound_while_nothing_runs_and_the_outcome_is_told(proj
         words = "1 of 2 edits of turn 1 were taken back. Left: calc.py"
         await editor.until(lambda: any(words in text for text in editor.messages))
 
+        for _ in range(2):  # the second does not have to wait for the first
+            await editor.command("dsh.rewind", {"turn": 1})
+        assert len((await editor.event("rewind/done", 3))["data"]["left"]) == 1
+
         with pytest.raises(JsonRpcException, match="no turn 7"):
             await editor.command("dsh.rewind", {"turn": 7})
         await editor.command("dsh.followup", {"text": "Slowly."})

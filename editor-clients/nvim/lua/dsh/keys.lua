@@ -1,12 +1,19 @@
 ---Keys: maps that exist only while there is something to decide, and give way to the user's own again afterwards.
+---
+---Rules: they stay a moment longer, and do nothing then: whoever presses one once more than there is to decide would
+---run into what Neovim makes of it, and `gha` without a map puts an `a` over a character.
 
 local config = require('dsh.config')
 
 local M = {}
 
+local LINGER_MS = 1500
+
 ---@class dsh.Keys
 ---@field bufnr integer? of buffer-local maps
 ---@field before table<string, table> what was mapped before
+---@field set string[]
+---@field leaving table? says which wish to take them away counts
 
 local function mapped(bufnr, lhs)
   local function look()
@@ -83,7 +90,7 @@ end
 
 ---Take maps away, and put back what they hid.
 ---@param keys dsh.Keys
-function M.clear(keys)
+local function clear(keys)
   if keys.bufnr and not vim.api.nvim_buf_is_valid(keys.bufnr) then
     return
   end
@@ -101,6 +108,29 @@ function M.clear(keys)
       end
     end
   end
+end
+
+---Take maps away in a moment, unless they are wanted again by then.
+---@param keys dsh.Keys
+---@param gone fun() called then
+function M.leave(keys, gone)
+  if keys.leaving then
+    return
+  end
+  local wish = {}
+  keys.leaving = wish
+  vim.defer_fn(function()
+    if keys.leaving == wish then
+      clear(keys)
+      gone()
+    end
+  end, LINGER_MS)
+end
+
+---Maps that were to be taken away are wanted again.
+---@param keys dsh.Keys
+function M.stay(keys)
+  keys.leaving = nil
 end
 
 return M

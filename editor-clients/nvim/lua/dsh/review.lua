@@ -1,6 +1,7 @@
 ---Review: the hunks that wait for a decision, shown in their buffers, and those that landed unasked, to be undone.
 ---
----Rules: the server knows what waits and where, this only shows it; a buffer has the keys only while something shows.
+---Rules: the server knows what waits and where, this only shows it; a buffer has the keys only while something shows
+---and a moment longer.
 
 local buffers = require('dsh.buffers')
 local client = require('dsh.client')
@@ -129,11 +130,13 @@ local function set_keys(bufnr)
 end
 
 local function clear_keys(bufnr, set)
-  keys.clear(set)
-  pcall(vim.api.nvim_del_augroup_by_name, 'dsh.review.' .. bufnr)
   if vim.api.nvim_buf_is_valid(bufnr) then
     marks.hint(bufnr)
   end
+  keys.leave(set, function()
+    buffer_keys[bufnr] = nil
+    pcall(vim.api.nvim_del_augroup_by_name, 'dsh.review.' .. bufnr)
+  end)
 end
 
 ---Give the keys to the buffers that show something, and to no others.
@@ -147,11 +150,12 @@ local function update_keys()
   for bufnr, set in pairs(buffer_keys) do
     if not wanted[bufnr] then
       clear_keys(bufnr, set)
-      buffer_keys[bufnr] = nil
     end
   end
   for bufnr in pairs(wanted) do
-    if not buffer_keys[bufnr] then
+    if buffer_keys[bufnr] then
+      keys.stay(buffer_keys[bufnr])
+    else
       set_keys(bufnr)
     end
     hint(bufnr)

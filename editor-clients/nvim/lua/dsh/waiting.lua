@@ -1,7 +1,7 @@
 ---Waiting: permissions and questions that wait for the user, and the keys that answer them.
 ---
 ---Rules: nothing pops up that takes a key; what waits is said in the conversation or, while that is not open, in a
----corner; the keys are there only while something waits, and each decides the oldest of its kind.
+---corner; the keys are there only while something waits and a moment longer, and each decides the oldest of its kind.
 
 local client = require('dsh.client')
 local config = require('dsh.config')
@@ -205,9 +205,12 @@ end
 
 local function update_keys(waits)
   if not waits and set then
-    keys.clear(set)
-    set = nil
-  elseif waits and not set then
+    keys.leave(set, function()
+      set = nil
+    end)
+  elseif waits and set then
+    keys.stay(set)
+  elseif waits then
     local key = config.get().keys
     set = keys.set({
       {
