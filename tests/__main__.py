@@ -24,6 +24,7 @@ NEOVIM_CLIENT = tuple(
         "decisions",
         "edits",
         "folders",
+        "generated",
         "install",
         "landing",
         "language",
