@@ -36,7 +36,7 @@ NEOVIM_CLIENT = tuple(
         "windows",
     )
 )
-EMACS = tuple(f"tests/e2e/test_{name}.py" for name in ("emacs", "eglot", "lsp_mode"))
+EMACS = tuple(f"tests/e2e/test_{name}.py" for name in ("emacs", "emacs_generated", "eglot", "lsp_mode"))
 FLOOD, SOAK = "tests/protocol/test_host_flood.py", "tests/protocol/test_soak.py"
 VSCODE = tuple(
     f"tests/e2e/test_vscode_{name}.py"
