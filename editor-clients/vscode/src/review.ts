@@ -19,7 +19,7 @@ import { lensesOf } from './review_lenses.ts';
 import { closeTabs, savedTabs, severalAreShown, TITLE } from './review_tabs.ts';
 import type { Store } from './store.ts';
 import { replacement, smallestEdit } from './text_edits.ts';
-import type { HunkItem } from './view.ts';
+import { type HunkItem, hunksOf } from './view.ts';
 
 const TRIES = 10;
 const TRY_AGAIN_MS = 50;
@@ -48,6 +48,7 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   readonly #log: vscode.LogOutputChannel;
   readonly #isElsewhere: () => boolean;
   readonly #open = new Map<string, FileUnderReview>();
+  readonly #isGone = (uri: vscode.Uri) => !this.#open.has(uri.toString());
   readonly #lenses = new vscode.EventEmitter<void>();
   readonly onDidChangeCodeLenses = this.#lenses.event;
   readonly #disposables: vscode.Disposable[];
@@ -57,6 +58,7 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   #keeping: NodeJS.Timeout | undefined;
   /** What the tab of several files shows. */
   #together: vscode.Uri[] = [];
+  readonly #deleted = new Set<string | undefined>(); // sessions
   /** The hunks that the user has rejected here. */
   readonly #rejected = new Set<string>();
 
@@ -90,9 +92,10 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
     this.#loading = this.#loading.catch(() => {}).then(() => this.#load()); // one after the other
     await this.#loading;
     const files = this.#filesOf(this.#store.session).filter(({ uri }) => (options.uri ?? uri) === uri);
-    if (files.length === 0) return void vscode.window.showInformationMessage('DSH: no edits wait for a review.');
-    if (files.length > 1 && options.preserveFocus) return; // the editor would take the focus for several files
-    await this.#present(files, options.preserveFocus ?? false, files.length > 1);
+    const asked = !options.preserveFocus; // else they come by themselves, and may have been decided meanwhile
+    if (files.length === 0 && asked) void vscode.window.showInformationMessage('DSH: no edits wait for a review.');
+    if (files.length > 1 && !asked) return; // the editor would take the focus for several files
+    await this.#present(files, !asked, files.length > 1);
     this.#lenses.fire();
   }
 
@@ -151,14 +154,13 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   async #add(file: ReviewFile, hunk: ReviewHunk, session: string | undefined): Promise<boolean> {
     for (let layer = 1; layer <= TRIES; layer++) {
       const under = await this.#fileAt(file, `${session ?? ''}.${layer}`, session);
-      if (under.add(hunk)) {
+      const isOver = this.#deleted.has(session) || hunksOf(this.#store.view).get(hunk.id)?.outcome !== undefined;
+      if (!isOver && under.add(hunk)) {
         await this.#write(under);
         return true;
       }
-      if (under.proposal.ids.length === 0) {
-        this.#open.delete(under.right.toString());
-        return false;
-      }
+      if (under.proposal.ids.length === 0) this.#open.delete(under.right.toString());
+      if (isOver || under.proposal.ids.length === 0) return isOver;
     }
     return false;
   }
@@ -208,12 +210,7 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   /** Take the server's decisions in; those about a session that is not shown come when it is. */
   #follow(): void {
     const files = this.#filesOf(this.#store.session);
-    if (files.length === 0) return;
-    const hunks = this.#store.view.turns
-      .flatMap((turn) => turn.items)
-      .flatMap((item) => (item.kind === 'review' ? item.files : []))
-      .flatMap((file) => file.hunks);
-    this.#settle(files, new Map(hunks.map((hunk) => [hunk.id, hunk])));
+    if (files.length > 0) this.#settle(files, hunksOf(this.#store.view));
   }
 
   #settle(files: FileUnderReview[], hunks: Map<string, Pick<HunkItem, 'outcome'> | undefined>): void {
@@ -234,12 +231,13 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
 
   /** A session was deleted: its proposals are closed; what was written into them is given back. */
   async forget(session: string): Promise<void> {
+    this.#deleted.add(session);
     const gone = this.#filesOf(session);
     for (const { right } of gone) this.#open.delete(right.toString());
     this.#keepSoon();
     const written = gone.filter(({ isWritten }) => isWritten);
     if (written.length > 0) void this.#corrections.giveBack(written.map(({ text }) => text));
-    await closeTabs((uri) => gone.some(({ right }) => right.toString() === uri.toString()), this.#together);
+    await this.#inTurn('closing a review', () => closeTabs(this.#isGone, this.#together));
   }
 
   #keepSoon(): void {
@@ -249,15 +247,21 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
     }, KEEP_MS);
   }
 
-  /** Bring a proposal's document to what it should read, with the smallest edit, so that the cursor stays. */
-  #write(under: FileUnderReview): Promise<void> {
+  /** Write and close one after the other: what is written into a tab that closes would bring it back, unsaved. */
+  #inTurn(what: string, work: () => Promise<void>): Promise<void> {
     this.#writing = this.#writing
-      .then(() => this.#writeNow(under))
-      .catch((error: unknown) => this.#log.warn(`proposal ${under.right.path}: ${messageOf(error)}`));
+      .then(work)
+      .catch((error: unknown) => this.#log.warn(`${what}: ${messageOf(error)}`));
     return this.#writing;
   }
 
+  /** Bring a proposal's document to what it should read, with the smallest edit, so that the cursor stays. */
+  #write(under: FileUnderReview): Promise<void> {
+    return this.#inTurn(`proposal ${under.right.path}`, () => this.#writeNow(under));
+  }
+
   async #writeNow(under: FileUnderReview, tries = TRIES): Promise<void> {
+    if (this.#open.get(under.right.toString()) !== under) return; // it is over, and its tab is closed
     const document = vscode.workspace.textDocuments.find(({ uri }) => uri.toString() === under.right.toString());
     const eol = document?.eol === vscode.EndOfLine.CRLF ? '\r\n' : '\n';
     const wanted = under.proposal.right.join(eol);
@@ -277,18 +281,14 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
 
   /** Close the views of files that have nothing left to decide. */
   #closeDecided(): Promise<void> {
-    this.#writing = this.#writing
-      .then(() => this.#closeNow())
-      .catch((error: unknown) => this.#log.warn(`closing a review: ${messageOf(error)}`));
-    return this.#writing;
+    return this.#inTurn('closing a review', () => this.#closeNow());
   }
 
   async #closeNow(): Promise<void> {
     const done = [...this.#open].filter(([, under]) => isDone(under));
     if (done.length === 0) return;
     for (const [key] of done) this.#open.delete(key);
-    const isOpen = (uri: vscode.Uri) => this.#open.has(uri.toString());
-    await closeTabs((uri) => !isOpen(uri), this.#together);
+    await closeTabs(this.#isGone, this.#together);
     const left = this.#together.flatMap((uri) => this.#open.get(uri.toString()) ?? []);
     if (left.length === this.#together.length || left.length === 0) return;
     if (!severalAreShown() || this.#isElsewhere()) return; // it would take the focus; what is decided reads as the file does

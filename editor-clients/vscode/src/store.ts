@@ -3,7 +3,8 @@
  *
  * Owns: the view, the last status, which session is the current one.
  * Rules: the view is the fold of the event stream and nothing else; a replay is folded beside the view that is shown
- * and takes its place when it is whole; values of other sessions change nothing.
+ * and takes its place when it is whole; values of other sessions change nothing: where none is shown, a new one is, but
+ * not one that works on in the background.
  */
 
 import * as vscode from 'vscode';
@@ -24,13 +25,17 @@ export class Store implements vscode.Disposable {
   #replay: { session: string; view: SessionView } | undefined;
   #untold: StreamValue[] = [];
   #timer: NodeJS.Timeout | undefined;
+  /** The sessions that were heard of. */
+  readonly #known = new Set<string>();
 
   take(value: StreamValue): void {
+    const isNew = !this.#known.has(value.session);
+    this.#known.add(value.session);
     if (value.session === this.#replay?.session) {
       this.#replay.view = fold(this.#replay.view, value);
       return;
     }
-    this.session ??= value.session;
+    if (isNew) this.session ??= value.session;
     if (value.session !== this.session) return;
     this.view = fold(this.view, value);
     this.#untold.push(value);
@@ -38,8 +43,8 @@ export class Store implements vscode.Disposable {
   }
 
   takeStatus(status: Status): void {
-    if (this.session !== undefined && status.session !== this.session && status.session !== this.#replay?.session)
-      return;
+    const isOther = this.session === undefined ? this.#known.has(status.session) : status.session !== this.session;
+    if (isOther && status.session !== this.#replay?.session) return;
     this.status = status;
     this.#changed.fire({ kind: 'status' });
   }

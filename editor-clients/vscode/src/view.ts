@@ -145,6 +145,15 @@ export function stateOf(view: SessionView): 'idle' | 'running' | 'waiting' | 'co
   return waitingFor(view) === undefined ? 'running' : 'waiting';
 }
 
+/** The hunks of all reviews, by id. */
+export function hunksOf(view: SessionView): Map<string, HunkItem> {
+  const hunks = view.turns
+    .flatMap((turn) => turn.items)
+    .flatMap((item) => (item.kind === 'review' ? item.files : []))
+    .flatMap((file) => file.hunks);
+  return new Map(hunks.map((hunk) => [hunk.id, hunk]));
+}
+
 /** The hunks of a review that wait for a decision. */
 export function pendingHunks(review: ReviewItem): HunkItem[] {
   return review.files.flatMap((file) => file.hunks).filter((hunk) => hunk.outcome === undefined);

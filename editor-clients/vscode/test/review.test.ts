@@ -35,13 +35,19 @@ class FakeStore {
 /** A server with sessions that have edits which wait; it applies what is accepted. */
 class FakeServer {
   readonly sessions = new Map<string, Edit[]>();
+  /** What the answers to questions wait for. */
+  answers: Promise<void> = Promise.resolve();
   readonly ran: { command: string; argument: Record<string, unknown> }[] = [];
   readonly store = new FakeStore();
 
   async run(command: string, argument: Record<string, unknown>): Promise<unknown> {
     const session = String(argument.session);
     const edits = this.sessions.get(session) ?? [];
-    if (command === 'dsh.review.list') return { files: edits.filter((one) => !one.outcome).map(reviewFile) };
+    if (command === 'dsh.review.list') {
+      const files = edits.filter((one) => !one.outcome).map(reviewFile);
+      await this.answers;
+      return { files };
+    }
     this.ran.push({ command, argument });
     const outcome = command === 'dsh.review.accept' ? 'landed' : 'rejected';
     const { hunks, uri } = argument as { hunks: string[] | 'all'; uri?: string };
@@ -272,4 +278,61 @@ test('the proposals of a session that is deleted are closed, those of others sta
   assert.match(user.told[0] ?? '', /review of a\.py has ended/);
   const given = workspace.textDocuments.find(({ uri }) => uri.scheme === 'untitled');
   assert.equal(given?.getText(), 'one\nTWO corrected\nthree\n');
+});
+
+test('a session that is deleted is told of twice, and its proposals are closed once, without a question', async () => {
+  user.clicks.add('Open');
+  await reviews.show({ uri: uriOf(A) });
+  correct('/project/a.py', 1, ' corrected');
+  user.pause = () => after(10);
+  for (const edit of server.sessions.get('first') ?? []) edit.outcome = 'cancelled';
+  server.show('first'); // its turn is cancelled, then it is gone
+  await after(5);
+  await reviews.forget('first');
+  await settled();
+  assert.deepEqual(user.asked, []);
+  assert.equal(user.proposal('/project/a.py'), undefined);
+  assert.equal(user.told.length, 1);
+  const given = workspace.textDocuments.filter(({ uri }) => uri.scheme === 'untitled');
+  assert.deepEqual(
+    given.map((document) => document.getText()),
+    ['one\nTWO corrected\nthree\n'],
+  );
+});
+
+test('what is decided while the server is asked what waits is not shown as waiting, and nothing is said', async () => {
+  let answer = () => {};
+  server.answers = new Promise((resolve) => {
+    answer = resolve;
+  });
+  server.sessions.set('first', [{ ...A }]);
+  const shown = reviews.show({ preserveFocus: true });
+  await after(5);
+  for (const edit of server.sessions.get('first') ?? []) edit.outcome = 'cancelled';
+  server.show('first');
+  answer();
+  await shown;
+  await settled();
+  assert.deepEqual(user.tabs(), []);
+  assert.deepEqual(user.told, []);
+});
+
+test('what comes back while an older message stands there is not thrown away with that one', async () => {
+  const corrections = new Corrections(memento);
+  const choices: ((choice: string | undefined) => void)[] = [];
+  user.answer = () => new Promise((resolve) => choices.push(resolve));
+  const [a, b] = ['a', 'b'].map((name) => ({ uri: `file:///project/${name}.py`, text: `${name}\n` }));
+  const first = corrections.giveBack([a as never]);
+  await after(1);
+  const second = corrections.giveBack([b as never]);
+  await after(1);
+  choices[0]?.('Discard');
+  await first;
+  choices[1]?.('Open');
+  await second;
+  const given = workspace.textDocuments.filter(({ uri }) => uri.scheme === 'untitled');
+  assert.deepEqual(
+    given.map((document) => document.getText()),
+    ['b\n'],
+  );
 });
