@@ -76,6 +76,13 @@ local ANNOUNCED = {
   ['edit/landed'] = 'DshLanded',
 }
 
+---Show a session where none is shown, but not one that was heard of before: that one works on in the background.
+local function adopt(id)
+  if not state.session and not state.views[id] and not state.others[id] then
+    M.set_session(id)
+  end
+end
+
 ---@param value table one value of the event stream
 function M.take(value)
   local id = value.session
@@ -85,9 +92,7 @@ function M.take(value)
     end
     state.seqs[id] = value.seq
   end
-  if not state.session then
-    M.set_session(id)
-  end
+  adopt(id)
   local changed, other = session.add(M.view(id), value)
   if value.type == 'model/list' then
     state.models = value.data
@@ -131,9 +136,8 @@ end
 ---Take a `dsh/status`.
 ---@param params table
 function M.take_status(params)
-  if not state.session then
-    M.set_session(params.session)
-  elseif state.session ~= params.session then
+  adopt(params.session)
+  if state.session ~= params.session then
     return take_other(params)
   end
   local before = state.status or {}
