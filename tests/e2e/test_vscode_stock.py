@@ -263,7 +263,7 @@ def test_a_deleted_file_comes_back_and_a_file_with_unsaved_text_is_not_deleted(d
     desk.wait_until_idle()
     desk.run("dsh.rewind", turn=1)
     wait_for((desk.window.folder / "other.py").exists, "the file is there again")
-    assert desk.window.on_disk("other.py") == OTHER
+    wait_for(lambda: desk.window.on_disk("other.py") == OTHER, "it holds what it held")
 
 
 def test_a_rewind_takes_the_agents_lines_and_leaves_those_of_the_user(desk: StockDesk) -> None:

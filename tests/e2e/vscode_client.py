@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ CALC = 'def add(a, b):\n    return a - b\n\n\ndef double(a):\n    """Twice a."""
 MENDED_ADD = CALC.replace("a - b", "a + b")
 MENDED = MENDED_ADD.replace("a + a + a", "a + a")
 OTHER = "x = 1\ny = 2\n"
+PRESS_AGAIN_S = 10.0
 SERVER = [sys.executable, "-m", "dsh_lsp", "serve"]
 
 
@@ -170,9 +171,19 @@ class Desk(ModelReader):
     def open_review(self) -> None:
         """Open the review with the key for it, unless it is open, and wait for the words above its edits."""
         self.wait_for_review()
-        if not self.lens("Reject").count():
-            self.window.press("Control+Alt+r")
-        self.lens("Reject").first.wait_for(timeout=WAIT_S * 1000)
+        self.show_review(lambda: self.lens("Reject").count() > 0)
+
+    def show_review(self, is_shown: Callable[[], bool]) -> None:
+        """Press the key for the review until it is shown: it does nothing before the editor knows that edits wait."""
+
+        def shown() -> bool:
+            if not is_shown():
+                self.window.press("Control+Alt+r")
+                with suppress(TimeoutError):
+                    wait_for(is_shown, "the review is shown", timeout_s=PRESS_AGAIN_S)
+            return is_shown()
+
+        wait_for(shown, "the review is shown")
 
     def wait_for_review(self) -> None:
         """Wait until the status item says that edits wait."""
