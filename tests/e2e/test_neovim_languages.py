@@ -112,7 +112,8 @@ def test_an_edit_that_breaks_a_file_brings_a_real_server_s_diagnostic_back_to_th
         desk.run("dsh.review.accept", hunks="all")
         result = desk.tool_result(2)
         assert "calc.py: the edit was accepted and is in the document, line 2" in result
-        assert "calc.py: new problems after this edit:" in result
+        # A slow editor may not say in time what it knew before.
+        assert "calc.py: new problems after this edit:" in result or "calc.py: problems now:" in result
         assert "line 2: error: Undefined name `nothing` (Ruff F821)" in result
         assert desk.wait_for_turns(1) == "done"
 

@@ -117,11 +117,21 @@ class Desk(ModelReader):
     def open_chat(self) -> None:
         """Open the chat by its key, and wait until the server is there."""
         wait_for(lambda: self.window.is_active("dsh-lsp.dsh-lsp"), "the extension is active")
-        self.window.press("Control+Alt+d")
-        self.input.wait_for(timeout=WAIT_S * 1000)
         focused = self.chat.locator("#input:focus")
-        wait_for(lambda: focused.count() == 1, "the input has the focus")  # else it takes it from a test's own place
+        self._press_until("Control+Alt+d", lambda: focused.count() == 1, "the input has the focus")
         self.wait_until_connected()
+
+    def _press_until(self, key: str, is_done: Callable[[], bool], what: str) -> None:
+        """Press a key until it has had its effect: one that falls too early, or elsewhere, has none."""
+
+        def done() -> bool:
+            if not is_done():
+                self.window.press(key)
+                with suppress(TimeoutError):
+                    wait_for(is_done, what, timeout_s=PRESS_AGAIN_S)
+            return is_done()
+
+        wait_for(done, what)
 
     def wait_until_connected(self) -> None:
         """Wait until the status item says that the server is there."""
@@ -174,16 +184,8 @@ class Desk(ModelReader):
         self.show_review(lambda: self.lens("Reject").count() > 0)
 
     def show_review(self, is_shown: Callable[[], bool]) -> None:
-        """Press the key for the review until it is shown: it does nothing before the editor knows that edits wait."""
-
-        def shown() -> bool:
-            if not is_shown():
-                self.window.press("Control+Alt+r")
-                with suppress(TimeoutError):
-                    wait_for(is_shown, "the review is shown", timeout_s=PRESS_AGAIN_S)
-            return is_shown()
-
-        wait_for(shown, "the review is shown")
+        """Open the review with the key for it: the key does nothing before the editor knows that edits wait."""
+        self._press_until("Control+Alt+r", is_shown, "the review is shown")
 
     def wait_for_review(self) -> None:
         """Wait until the status item says that edits wait."""

@@ -14,12 +14,13 @@ import { messageOf } from './errors.ts';
 import { FileUnderReview, isCurrent, isDone, titleOf, whatOf } from './file_under_review.ts';
 import { type Change, linesOf } from './proposal.ts';
 import { EMPTY, PROPOSAL, type ProposalFiles } from './proposal_files.ts';
-import { ofSession, type ReviewFile, type ReviewHunk } from './protocol.ts';
+import { type Outcome, ofSession, type ReviewFile, type ReviewHunk, type StreamValue } from './protocol.ts';
 import { lensesOf } from './review_lenses.ts';
 import { closeTabs, savedTabs, severalAreShown, TITLE } from './review_tabs.ts';
+import type { Events } from './session.ts';
 import type { Store } from './store.ts';
 import { replacement, smallestEdit } from './text_edits.ts';
-import { type HunkItem, hunksOf } from './view.ts';
+import { outcomeOf, outcomesOf } from './view.ts';
 
 const TRIES = 10;
 const TRY_AGAIN_MS = 50;
@@ -27,7 +28,7 @@ const KEEP_MS = 200; // after the last key
 const SOON_MS = 150; // calls of one step propose at almost the same time
 
 type Parts = {
-  client: Pick<Client, 'run'>;
+  client: Pick<Client, 'run' | 'onValue'>;
   store: Pick<Store, 'session' | 'view' | 'onDidChange'>;
   files: ProposalFiles;
   corrections: Corrections;
@@ -59,8 +60,7 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   /** What the tab of several files shows. */
   #together: vscode.Uri[] = [];
   readonly #deleted = new Set<string | undefined>(); // sessions
-  /** The hunks that the user has rejected here. */
-  readonly #rejected = new Set<string>();
+  readonly #rejected = new Set<string>(); // hunks, by the user and here
 
   constructor(parts: Parts) {
     this.#client = parts.client;
@@ -77,6 +77,7 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
         void vscode.commands.executeCommand('setContext', 'dsh.inProposal', editor?.document.uri.scheme === PROPOSAL);
       }),
       this.#store.onDidChange(({ kind }) => kind !== 'status' && this.#follow()),
+      this.#client.onValue((value) => this.#heard(value)),
     ];
   }
 
@@ -154,7 +155,7 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   async #add(file: ReviewFile, hunk: ReviewHunk, session: string | undefined): Promise<boolean> {
     for (let layer = 1; layer <= TRIES; layer++) {
       const under = await this.#fileAt(file, `${session ?? ''}.${layer}`, session);
-      const isOver = this.#deleted.has(session) || hunksOf(this.#store.view).get(hunk.id)?.outcome !== undefined;
+      const isOver = this.#deleted.has(session) || outcomeOf(this.#store.view, hunk.id) !== undefined;
       if (!isOver && under.add(hunk)) {
         await this.#write(under);
         return true;
@@ -207,19 +208,26 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
     }
   }
 
-  /** Take the server's decisions in; those about a session that is not shown come when it is. */
+  /** Take the server's decisions in about the session that is shown. */
   #follow(): void {
     const files = this.#filesOf(this.#store.session);
-    if (files.length > 0) this.#settle(files, hunksOf(this.#store.view));
+    if (files.length === 0) return;
+    const ids = files.flatMap(({ proposal }) => proposal.ids);
+    this.#settle(files, outcomesOf(this.#store.view, ids));
   }
 
-  #settle(files: FileUnderReview[], hunks: Map<string, Pick<HunkItem, 'outcome'> | undefined>): void {
-    const isDecided = (id: string) => !hunks.has(id) || hunks.get(id)?.outcome !== undefined;
+  /** The same about one that is not shown: its proposals may be. */
+  #heard({ session, type, data }: StreamValue): void {
+    if (type !== 'review/decided' || session === this.#store.session) return;
+    const { hunks } = data as Events['review/decided'];
+    this.#settle(this.#filesOf(session), new Map(hunks.map(({ id, outcome }) => [id, outcome])));
+  }
+
+  #settle(files: FileUnderReview[], outcomes: Map<string, Outcome | undefined>): void {
     const lost: Text[] = [];
     for (const under of files) {
-      const decided = under.proposal.ids.filter(isDecided);
-      if (decided.some((id) => under.losesWords(id, hunks.get(id)?.outcome, this.#rejected.has(id))))
-        lost.push(under.text);
+      const decided = under.proposal.ids.filter((id) => outcomes.has(id));
+      if (decided.some((id) => under.losesWords(id, outcomes.get(id), this.#rejected.has(id)))) lost.push(under.text);
       for (const id of decided) under.proposal.decide(id);
       if (decided.length > 0) void this.#write(under);
     }
@@ -350,14 +358,6 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
     const meant = this.#meant(hunks, of);
     const session = of?.session ?? meant[0]?.session ?? this.#store.session;
     await run({ ...ofSession(session), ...(of?.uri === undefined ? {} : { uri: of.uri }) });
-    if (session !== this.#store.session) await this.#settleUnseen(session);
-  }
-
-  /** Nothing tells of a session that is not shown, so that it is asked. */
-  async #settleUnseen(session: string | undefined): Promise<void> {
-    const { files } = await this.#client.run('dsh.review.list', ofSession(session));
-    const waiting = new Map(files.flatMap((file) => file.hunks).map(({ id }) => [id, undefined]));
-    this.#settle(this.#filesOf(session), waiting);
   }
 
   /** The hunk at the cursor of the active proposal, or the next one below. */

@@ -145,8 +145,19 @@ export function stateOf(view: SessionView): 'idle' | 'running' | 'waiting' | 'co
   return waitingFor(view) === undefined ? 'running' : 'waiting';
 }
 
-/** The hunks of all reviews, by id. */
-export function hunksOf(view: SessionView): Map<string, HunkItem> {
+/** What became of those of some hunks that do not wait any more; of one that the view does not have nobody knows. */
+export function outcomesOf(view: SessionView, ids: string[]): Map<string, Outcome | undefined> {
+  const hunks = hunksOf(view);
+  const over = ids.filter((id) => !hunks.has(id) || hunks.get(id)?.outcome !== undefined);
+  return new Map(over.map((id) => [id, hunks.get(id)?.outcome]));
+}
+
+/** What became of a hunk, if it does not wait any more. */
+export function outcomeOf(view: SessionView, id: string): Outcome | undefined {
+  return hunksOf(view).get(id)?.outcome;
+}
+
+function hunksOf(view: SessionView): Map<string, HunkItem> {
   const hunks = view.turns
     .flatMap((turn) => turn.items)
     .flatMap((item) => (item.kind === 'review' ? item.files : []))

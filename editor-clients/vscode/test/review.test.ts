@@ -5,7 +5,7 @@ import { afterEach, beforeEach, test } from 'node:test';
 import { setTimeout as after } from 'node:timers/promises';
 import { Corrections } from '../src/corrections.ts';
 import { ProposalFiles } from '../src/proposal_files.ts';
-import type { Outcome, ReviewFile } from '../src/protocol.ts';
+import type { Outcome, ReviewFile, StreamValue } from '../src/protocol.ts';
 import { Reviews } from '../src/review.ts';
 import type { Change } from '../src/store.ts';
 import { EMPTY, type SessionView } from '../src/view.ts';
@@ -14,7 +14,15 @@ import { EventEmitter, Range, user, window, workspace } from './fake_vscode.ts';
 const FILES = { '/project/a.py': 'one\ntwo\nthree\n', '/project/b.py': 'x\ny\n' };
 const SHOWN = 250; // ms after which what is kept is kept
 
-type Edit = { id: string; path: string; line: number; old: string; new: string; outcome?: Outcome };
+type Edit = {
+  id: string;
+  path: string;
+  line: number;
+  old: string;
+  new: string;
+  accepted?: boolean;
+  outcome?: Outcome;
+};
 
 const A: Edit = { id: 'a', path: '/project/a.py', line: 1, old: 'two\n', new: 'TWO\n' };
 const B: Edit = { id: 'b', path: '/project/b.py', line: 0, old: 'x\n', new: 'X\n' };
@@ -37,6 +45,10 @@ class FakeServer {
   readonly sessions = new Map<string, Edit[]>();
   /** What the answers to questions wait for. */
   answers: Promise<void> = Promise.resolve();
+  /** What accepted edits wait for before they land. */
+  landing: Promise<void> = Promise.resolve();
+  readonly #values = new EventEmitter<StreamValue>();
+  readonly onValue = this.#values.event as never;
   readonly ran: { command: string; argument: Record<string, unknown> }[] = [];
   readonly store = new FakeStore();
 
@@ -44,18 +56,24 @@ class FakeServer {
     const session = String(argument.session);
     const edits = this.sessions.get(session) ?? [];
     if (command === 'dsh.review.list') {
-      const files = edits.filter((one) => !one.outcome).map(reviewFile);
+      const files = edits.filter((one) => !one.outcome && !one.accepted).map(reviewFile);
       await this.answers;
       return { files };
     }
     this.ran.push({ command, argument });
     const outcome = command === 'dsh.review.accept' ? 'landed' : 'rejected';
     const { hunks, uri } = argument as { hunks: string[] | 'all'; uri?: string };
-    for (const edit of edits) {
-      const meant = hunks === 'all' ? uri === undefined || uri === uriOf(edit) : hunks.includes(edit.id);
-      if (meant) edit.outcome ??= outcome;
-    }
-    if (session === this.store.session) this.show(session);
+    const isMeant = (edit: Edit) =>
+      hunks === 'all' ? (uri ?? uriOf(edit)) === uriOf(edit) : hunks.includes(edit.id);
+    const decided = edits.filter((edit) => isMeant(edit) && !edit.outcome);
+    for (const edit of decided) edit.accepted = true;
+    const told = (outcome === 'landed' ? this.landing : Promise.resolve()).then(() => {
+      for (const edit of decided) edit.outcome = outcome;
+      const hunks = decided.map(({ id }) => ({ id, outcome }));
+      this.#values.fire({ dsh: 1, session, time: 0, type: 'review/decided', data: { proposal: 'p', hunks } });
+      if (session === this.store.session) this.show(session);
+    });
+    if (outcome === 'rejected') await told;
     return { left: 0 };
   }
 
@@ -191,6 +209,24 @@ test('a decision in the view of a session that is not shown is about that sessio
   assert.equal(server.ran.at(-1)?.argument.session, 'first');
   await settled();
   assert.deepEqual(user.tabs(), []);
+});
+
+test('a correction that is accepted in the view of a session that is not shown waits there until it lands', async () => {
+  server.sessions.set('second', []);
+  await reviews.show({ uri: uriOf(A) });
+  correct('/project/a.py', 1, ' corrected');
+  server.show('second');
+  let land = () => {};
+  server.landing = new Promise((resolve) => {
+    land = resolve;
+  });
+  await reviews.accept(['a']);
+  await settled();
+  assert.equal(user.proposal('/project/a.py')?.getText(), 'one\nTWO corrected\nthree\n');
+  land();
+  await settled();
+  assert.deepEqual(user.tabs(), []);
+  assert.deepEqual(user.told, []);
 });
 
 test('accepting a file leaves the other files alone', async () => {
