@@ -9,6 +9,7 @@ local feed = require('dsh.feed')
 local config = require('dsh.config')
 local keys = require('dsh.keys')
 local landed = require('dsh.landed')
+local leaving = require('dsh.leaving')
 local marks = require('dsh.marks')
 local message = require('dsh.message')
 local preview = require('dsh.preview')
@@ -213,12 +214,10 @@ local function take(files)
       if one.mark then
         marks.clear(one.mark)
       end
-      if one.kind == 'create' then
-        preview.leave(one)
-      end
+      leaving.add(one)
     end
   end
-  preview.close_decided(now)
+  preview.close(leaving.over(now))
   update_keys()
   return all_shown
 end
@@ -244,7 +243,7 @@ local function ask(server)
     tries = settle(failure and {} or result.files, callbacks) and 0 or tries + 1
     if again then
       M.refresh()
-    elseif tries > 0 and tries <= TRIES then -- the server has not heard of the last keys yet
+    elseif leaving.any() or tries > 0 and tries <= TRIES then -- the server has not heard of the last keys yet
       vim.defer_fn(M.refresh, AGAIN_MS)
     end
     feed.emit('reviewed')
