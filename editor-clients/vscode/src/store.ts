@@ -14,6 +14,8 @@ import { EMPTY, type SessionView } from './view.ts';
 
 export type Change = { kind: 'values'; values: StreamValue[] } | { kind: 'view' } | { kind: 'status' };
 
+type Replay = { session: string; view: SessionView; seq: number };
+
 const JOIN_MS = 16; // values are told together once a frame
 
 export class Store implements vscode.Disposable {
@@ -22,7 +24,7 @@ export class Store implements vscode.Disposable {
   status: Status | undefined;
   readonly #changed = new vscode.EventEmitter<Change>();
   readonly onDidChange = this.#changed.event;
-  #replay: { session: string; view: SessionView } | undefined;
+  #replay: Replay | undefined;
   #untold: StreamValue[] = [];
   #timer: NodeJS.Timeout | undefined;
   /** The sessions that were heard of. */
@@ -32,7 +34,7 @@ export class Store implements vscode.Disposable {
     const isNew = !this.#known.has(value.session);
     this.#known.add(value.session);
     if (value.session === this.#replay?.session) {
-      this.#replay.view = fold(this.#replay.view, value);
+      this.#takeOld(this.#replay, value);
       return;
     }
     if (isNew) this.session ??= value.session;
@@ -40,6 +42,13 @@ export class Store implements vscode.Disposable {
     this.view = fold(this.view, value);
     this.#untold.push(value);
     this.#timer ??= setTimeout(() => this.#tell(), JOIN_MS);
+  }
+
+  /** What was on its way when the replay was asked for comes before it, and then again in its place. */
+  #takeOld(replay: Replay, value: StreamValue): void {
+    if (value.seq !== undefined && value.seq <= replay.seq) replay.view = EMPTY;
+    replay.seq = value.seq ?? replay.seq;
+    replay.view = fold(replay.view, value);
   }
 
   takeStatus(status: Status): void {
@@ -51,7 +60,7 @@ export class Store implements vscode.Disposable {
 
   /** Fold what comes for this session from its beginning, until `endReplay`. */
   beginReplay(session: string): void {
-    this.#replay = { session, view: EMPTY };
+    this.#replay = { session, view: EMPTY, seq: -1 };
   }
 
   endReplay(): void {
