@@ -39,7 +39,6 @@ type Parts = {
 
 /** A file that a decision is about; with no `uri` all files of a session. */
 export type Of = { uri?: string; session: string | undefined };
-type Target = { session?: string; uri?: string };
 
 export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   readonly #client: Parts['client'];
@@ -54,7 +53,7 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   readonly onDidChangeCodeLenses = this.#lenses.event;
   readonly #disposables: vscode.Disposable[];
   #writing: Promise<void> = Promise.resolve();
-  #loading: Promise<void> = Promise.resolve();
+  #showing: Promise<void> = Promise.resolve();
   #soon: NodeJS.Timeout | undefined;
   #keeping: NodeJS.Timeout | undefined;
   /** What the tab of several files shows. */
@@ -89,9 +88,13 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   }
 
   /** Show what waits: one file in a diff, several in the multi-file diff; `uri` shows one file alone. */
-  async show(options: { uri?: string; preserveFocus?: boolean } = {}): Promise<void> {
-    this.#loading = this.#loading.catch(() => {}).then(() => this.#load()); // one after the other
-    await this.#loading;
+  show(options: { uri?: string; preserveFocus?: boolean } = {}): Promise<void> {
+    this.#showing = this.#showing.catch(() => {}).then(() => this.#show(options)); // one after the other: a key is pressed twice
+    return this.#showing;
+  }
+
+  async #show(options: { uri?: string; preserveFocus?: boolean }): Promise<void> {
+    await this.#load();
     const files = this.#filesOf(this.#store.session).filter(({ uri }) => (options.uri ?? uri) === uri);
     const asked = !options.preserveFocus; // else they come by themselves, and may have been decided meanwhile
     if (files.length === 0 && asked) void vscode.window.showInformationMessage('DSH: no edits wait for a review.');
@@ -317,7 +320,7 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
       }
       if (hunks === 'all') for (const change of under.own.reverse()) await this.land(under.right.toString(), change);
     }
-    await this.#decide(hunks, of, (target) => this.#client.run('dsh.review.accept', { ...target, hunks, edited }));
+    await this.#client.run('dsh.review.accept', { ...this.#target(hunks, of), hunks, edited });
   }
 
   async reject(hunks: string[] | 'all', of?: Of, comment?: string): Promise<void> {
@@ -325,9 +328,7 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
     const ids = hunks === 'all' ? this.#meant(hunks, of).flatMap(({ proposal }) => proposal.ids) : hunks;
     for (const id of ids) this.#rejected.add(id); // the answer may come after its event
     try {
-      await this.#decide(hunks, of, (target) =>
-        this.#client.run('dsh.review.reject', { ...target, hunks, ...words }),
-      );
+      await this.#client.run('dsh.review.reject', { ...this.#target(hunks, of), hunks, ...words });
     } catch (error) {
       for (const id of ids) this.#rejected.delete(id);
       throw error;
@@ -350,14 +351,9 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
     return files.filter(({ uri }) => of?.uri === undefined || of.uri === uri);
   }
 
-  async #decide(
-    hunks: string[] | 'all',
-    of: Of | undefined,
-    run: (target: Target) => Promise<unknown>,
-  ): Promise<void> {
-    const meant = this.#meant(hunks, of);
-    const session = of?.session ?? meant[0]?.session ?? this.#store.session;
-    await run({ ...ofSession(session), ...(of?.uri === undefined ? {} : { uri: of.uri }) });
+  #target(hunks: string[] | 'all', of?: Of): { session?: string; uri?: string } {
+    const session = of?.session ?? this.#meant(hunks, of)[0]?.session ?? this.#store.session;
+    return { ...ofSession(session), ...(of?.uri === undefined ? {} : { uri: of.uri }) };
   }
 
   /** The hunk at the cursor of the active proposal, or the next one below. */

@@ -283,9 +283,9 @@ export const window = {
     onDidChangeTabs: events.tabs.event,
     async close(tabs: Tab[]): Promise<boolean> {
       await user.pause();
-      const shownBy = new Set(tabs.flatMap((tab) => tab.shows.map(String)));
-      const unsaved = workspace.textDocuments.filter(({ uri, isDirty }) => isDirty && shownBy.has(String(uri)));
-      user.asked.push(...unsaved.filter(({ uri }) => uri.scheme === 'dsh-proposal').map(({ uri }) => uri.path));
+      const closed = new Set(tabs.flatMap((tab) => tab.shows.map(String)));
+      const unsaved = workspace.textDocuments.filter((one) => one.isDirty && closed.has(String(one.uri)));
+      user.asked.push(...unsaved.map(({ uri }) => uri.path));
       group.tabs = group.tabs.filter((tab) => !tabs.includes(tab));
       const shown = new Set(group.tabs.flatMap((tab) => tab.shows.map(String)));
       workspace.textDocuments = workspace.textDocuments.filter(
@@ -324,6 +324,7 @@ export const commands = {
       await show(title, new TabInputTextDiff(left, right), [left, right]);
     }
     if (name === 'vscode.changes') {
+      await user.pause();
       const [title, triples] = args as [string, [Uri, Uri | undefined, Uri][]];
       await show(
         `${title} (${triples.length} files)`,
@@ -343,12 +344,11 @@ export const user = {
   settings: new Map<string, unknown>(),
   context: new Map<string, unknown>(),
   clicks: new Set<string>(),
-  /** When they answer a message, and how; else at once, by what they click. */
-  answer: undefined as (() => Promise<string | undefined>) | undefined,
+  answer: undefined as (() => Promise<string | undefined>) | undefined, // else at once, by what they click
   told: [] as string[],
   /** The proposals that the editor asked about, since their tabs were closed unsaved. */
   asked: [] as string[],
-  /** How long the editor takes for an edit, and to close a tab. */
+  /** How long the editor takes for an edit, and to open and close a tab. */
   pause: async () => {},
   types: undefined as string | undefined,
   opened: [] as { path: string; line?: number }[],

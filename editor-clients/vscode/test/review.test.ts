@@ -178,6 +178,12 @@ test('a file that is decided leaves the view of several, and nothing shows it as
   assert.deepEqual(user.tabs(), []);
 });
 
+test('who presses the key for the review twice gets one view of it', async () => {
+  user.pause = () => after(10);
+  await Promise.all([reviews.show(), reviews.show()]);
+  assert.equal(user.tabs().length, 1);
+});
+
 test('while the user types elsewhere no view takes the focus, but a decided file reads as it is', async () => {
   await reviews.show();
   elsewhere = true;
