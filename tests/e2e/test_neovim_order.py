@@ -96,6 +96,11 @@ class Room:
         }
         self.neovim.lua("tell(...)", value)
 
+    def start_turn(self, session: str, seq: int, turn: int) -> None:
+        """A turn of a session."""
+        value = {"dsh": 1, "session": session, "seq": seq, "time": 0, "type": "turn/start", "data": {"turn": turn}}
+        self.neovim.lua("tell(...)", value)
+
     def session(self) -> str | None:
         found: str | None = self.neovim.lua("return require('dsh.feed').state.session")
         return found
@@ -166,3 +171,16 @@ def test_a_session_in_the_background_does_not_take_the_place_of_one_that_is_thro
     assert room.session() is None
     room.tell("new", 0, "A new one")
     wait_for(lambda: room.session() == "new", "a new one is shown")
+
+
+def test_what_a_session_says_while_its_replay_is_on_its_way_is_shown_once_in_its_place(room: Room) -> None:
+    room.begin_session("one")
+    room.neovim.lua("require('dsh.client').run('dsh.session.open', { session = 'fork' })")
+    number = next(n for n, (command, _) in enumerate(room.asked(), 1) if command == "dsh.session.open")
+    room.start_turn("fork", 7, 2)
+    for seq, turn in ((3, 1), (7, 2), (9, 3)):
+        room.start_turn("fork", seq, turn)
+    room.answer(number, {"summary": {"session": "fork"}, "lastSeq": 9})
+    wait_for(lambda: room.session() == "fork", "it is shown")
+    turns = "return vim.tbl_map(function(one) return one.turn end, require('dsh.feed').view().turns)"
+    assert room.neovim.lua(turns) == [1, 2, 3]

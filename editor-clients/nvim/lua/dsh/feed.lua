@@ -17,6 +17,7 @@ local M = {}
 ---@field ended string? how the server ended, when nobody asked it to
 ---@field models table? the last `model/list`
 ---@field replaying boolean? events come that are old
+---@field replayed string? id of the session that is told from its beginning
 M.state = { views = {}, seqs = {}, others = {} }
 
 local state = M.state
@@ -88,7 +89,10 @@ function M.take(value)
   local id = value.session
   if value.seq then
     if value.seq <= (state.seqs[id] or -1) then
-      return -- told already, before the server was started again
+      if state.replayed ~= id then
+        return -- told already, before the server was started again
+      end
+      state.views[id], state.replayed = nil, nil -- what was on its way before is told again in its place
     end
     state.seqs[id] = value.seq
   end
