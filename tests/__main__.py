@@ -31,6 +31,7 @@ NEOVIM_CLIENT = tuple(
         "languages",
         "life",
         "line_ends",
+        "order",
         "review",
         "terminal",
         "windows",

@@ -70,8 +70,14 @@ class EditorDesk(ModelReader, ABC):
         return wait_for(lambda: hunks if len(hunks := self.pending()) >= count else [], "a review is open")
 
     def on_disk(self, name: str) -> str:
-        """A file as it is saved."""
-        return (self.root / name).read_text()
+        """A file as it is saved; an editor that saves may take the old one away for a moment."""
+
+        def read() -> list[str]:
+            with suppress(FileNotFoundError):
+                return [(self.root / name).read_text()]
+            return []
+
+        return wait_for(read, f"{name} is there")[0]
 
 
 def environment(home: Path, key: str | None) -> dict[str, str]:

@@ -80,14 +80,15 @@ class NeovimError(Exception):
 
 
 class Screen:
-    """The text that a terminal would show, folded from what Neovim draws."""
+    """The text that a terminal would show, folded from what Neovim draws; what is half drawn is not shown yet."""
 
     def __init__(self, columns: int, rows: int) -> None:
         self.size = (columns, rows)
         self._clear()
+        self._shown = ""
 
     def __str__(self) -> str:
-        return "\n".join("".join(row).rstrip() for row in self._rows)
+        return self._shown
 
     def draw(self, updates: list[Any]) -> None:
         """Take the updates of one `redraw`."""
@@ -100,6 +101,8 @@ class Screen:
                         self._draw_line(*call[1:4])
                     case "grid_scroll":
                         self._scroll(*call[1:6])
+                    case "flush":
+                        self._shown = "\n".join("".join(row).rstrip() for row in self._rows)
 
     def _clear(self) -> None:
         columns, rows = self.size

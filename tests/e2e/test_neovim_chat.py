@@ -268,7 +268,8 @@ def test_the_winbar_and_the_status_line_say_how_it_stands(desk: ClientDesk) -> N
     desk.dsh("ask One.")
     wait_for(lambda: gate.reached, "it streams")
     desk.wait_for_screen("● dsh")
-    assert neovim.lua("return require('dsh').statusline()").startswith("● dsh ask · deepseek-flash")
+    line = "return require('dsh').statusline()"
+    wait_for(lambda: neovim.lua(line).startswith("● dsh ask · deepseek-flash"), "the status line says so too")
     gate.release()
     desk.wait_for_screen("○ dsh")
     desk.run("dsh.session.rename", session=desk.announced("DshTurnEnd")[0]["session"], title="100% slow")

@@ -141,8 +141,7 @@ def test_a_deleted_file_comes_back_with_a_rewind(desk: Desk) -> None:
     assert not (desk.root / "other.py").exists()
     desk.wait_for_turns(1)
     desk.run("dsh.rewind", turn=1)
-    wait_for((desk.root / "other.py").exists, "the file is there again")
-    assert desk.on_disk("other.py") == OTHER
+    wait_for(lambda: desk.on_disk("other.py") == OTHER, "the file is there again")
 
 
 def test_edits_that_land_at_once_are_undone_where_their_user_has_moved_them(desk: Desk) -> None:

@@ -71,6 +71,23 @@ def test_a_hunk_whose_lines_the_user_changed_goes_away_as_a_conflict(desk: Clien
     desk.wait_for_turns(1)
 
 
+def test_an_accepted_edit_that_the_editor_would_not_take_shows_again_and_can_be_accepted_again(
+    desk: ClientDesk,
+) -> None:
+    neovim = desk.neovim
+    desk.model.script(MEND, DONE)
+    desk.dsh("ask Mend add.")
+    desk.wait_for_proposal("calc.py")
+    neovim.command("set nomodifiable")
+    neovim.keys("]hgha")
+    wait_for(lambda: "which still waits" in neovim.messages(), "it is told")
+    assert desk.wait_for_proposal("calc.py") == ["    return a + b"]
+    neovim.command("set modifiable")
+    neovim.keys("gha")
+    assert desk.wait_for_turns(1) == "completed"
+    assert desk.on_disk("calc.py") == MENDED
+
+
 def test_a_file_that_is_opened_during_its_review_shows_its_hunks(desk: ClientDesk) -> None:
     neovim = desk.neovim
     desk.model.script(MEND_OTHER, DONE)

@@ -193,7 +193,9 @@ def test_a_hunk_in_a_closed_fold_comes_into_sight(desk: ClientDesk) -> None:
     neovim.keys(":set foldmethod=manual<CR>:1,3fold<CR>G")
     desk.open_review()
     for command in ("]h", ":Dsh next<CR>", ":Dsh review<CR>"):
-        neovim.keys(f"ggzcG{command}")
+        neovim.keys("ggzcG")
+        desk.wait_for_line(6)
+        neovim.keys(command)
         desk.wait_for_line(2)
         wait_for(lambda: neovim.lua("return vim.fn.foldclosed('.')") == -1, "the fold is open")
     neovim.keys("gha")
@@ -206,8 +208,8 @@ def test_all_hunks_of_a_buffer_are_rejected_by_a_key_and_those_of_others_wait_on
     both = ("write_file", {"path": "calc.py", "content": BOTH})
     desk.model.script(answer("Two files.", calls=[both, other]), DONE)
     desk.dsh("ask Mend them.")
-    wait_for(lambda: len(desk.pending()) == 3, "all wait")
-    desk.wait_for_proposal("calc.py")
+    files = "return #require('dsh.review').files()"
+    wait_for(lambda: neovim.lua(files) == 2, "the client knows of both")
     neovim.keys("gg[h")  # back from the first one, to the last file
     wait_for(lambda: neovim.text() == OTHER, "the other file is open")
     desk.wait_for_line(2)
@@ -239,6 +241,8 @@ def test_plug_maps_do_what_they_say(desk: ClientDesk, name: str, accepted: bool)
     desk.wait_for_proposal("calc.py")
     neovim.keys("<Esc><F7>")
     wait_for(lambda: not desk.window("dsh"), "the conversation is closed")
+    neovim.keys("4G")
+    desk.wait_for_line(4)
     for key, line in (("<F2>", 2), ("<F3>", 6), ("<F4>", 2)):
         neovim.keys(key)
         desk.wait_for_line(line)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.vscode_client import CALC, MENDED, MENDED_ADD, OTHER, Desk
-from tests.e2e.vscode_window import wait_for
+from tests.e2e.vscode_window import WAIT_S, wait_for
 from tests.support.model_server import answer
 
 pytestmark = pytest.mark.timeout(300)
@@ -36,12 +36,14 @@ def place_cursor_in_proposal(desk: Desk, name: str, line: int) -> None:
     desk.page.locator(".editor.modified .view-line").first.click()
     code = """
     const editor = vscode.window.activeTextEditor;
+    const uri = editor?.document.uri;
+    if (uri?.scheme !== 'dsh-proposal' || !uri.path.endsWith('/' + args[0])) return false;
     const at = editor.document.lineAt(args[1]).range.end;
     editor.selection = new vscode.Selection(at, at);
-    return editor.document.uri.scheme === 'dsh-proposal' && editor.document.uri.path.endsWith('/' + args[0]);
+    await vscode.commands.executeCommand('noop'); // the editor runs it after it has moved the cursor
+    return true;
     """
     wait_for(lambda: desk.window.vscode(code, name, line), "the proposal has the focus")
-    desk.page.wait_for_timeout(300)  # the cursor moves a moment later
 
 
 def test_each_edit_is_decided_by_the_words_above_it_and_the_model_reads_which(desk: Desk) -> None:
@@ -123,13 +125,20 @@ def test_a_declined_review_leaves_the_file_byte_for_byte(client_workbench, tmp_p
         assert (desk.window.folder / "odd.py").read_bytes() == odd.replace("a - b", "a + b").encode()
 
 
-def test_edits_of_several_files_are_reviewed_together_and_accepted_by_the_button(desk: Desk) -> None:
+def ask_for_review_of_three(desk: Desk) -> None:
+    """Let the model propose edits of three files, and look at them together once all of them wait."""
     calls = [edit("calc.py", "a - b", "a + b"), edit("other.py", "y = 2", "y = 3")]
     calls.append(("write_file", {"path": "pkg/new.py", "content": "NEW = True\n"}))
-    ask_for_review(desk, answer("Three.", calls=calls), DONE)
-    desk.page.locator(".multiDiffEditor").wait_for()
+    desk.model.script(answer("Three.", calls=calls), DONE)
+    desk.ask("Mend it.")
+    desk.chat.get_by_text("3 edits wait in 3 files").wait_for(timeout=WAIT_S * 1000)
+    together = desk.page.locator(".multiDiffEditor")
+    desk.show_review(lambda: together.count() > 0)
+
+
+def test_edits_of_several_files_are_reviewed_together_and_accepted_by_the_button(desk: Desk) -> None:
+    ask_for_review_of_three(desk)
     assert not (desk.window.folder / "pkg").exists()
-    desk.chat.get_by_text("3 edits wait in 3 files").wait_for()
     desk.page.locator(".editor-actions").get_by_role("button", name="Accept All").first.click()
     results = desk.tool_results(2)
     assert all("the edit was accepted" in result for result in results)
@@ -140,10 +149,7 @@ def test_edits_of_several_files_are_reviewed_together_and_accepted_by_the_button
 
 
 def test_in_the_view_of_several_files_a_file_is_decided_by_key_and_leaves_it(desk: Desk) -> None:
-    calls = [edit("calc.py", "a - b", "a + b"), edit("other.py", "y = 2", "y = 3")]
-    calls.append(("write_file", {"path": "pkg/new.py", "content": "NEW = True\n"}))
-    ask_for_review(desk, answer("Three.", calls=calls), DONE)
-    desk.page.locator(".multiDiffEditor").wait_for()
+    ask_for_review_of_three(desk)
     place_cursor_in_proposal(desk, "calc.py", 1)
     desk.window.press("Control+Alt+y")
     wait_for(lambda: desk.window.text("calc.py") == MENDED_ADD, "the edit under the cursor lands")
@@ -186,7 +192,7 @@ def test_what_was_written_into_a_proposal_outlives_the_window(desk: Desk) -> Non
     desk.window.type("  # mine", pause_ms=20)
     corrected = CALC.replace("a - b", "a + b  # mine")
     wait_for(lambda: desk.proposal_text("calc.py") == corrected, "the proposal holds the correction")
-    desk.page.wait_for_timeout(1_500)  # the editor writes down what an extension keeps once in a while
+    desk.page.wait_for_timeout(3_000)  # the editor writes down what an extension keeps once in a while
     desk.window.load()
     desk.page.locator(".notification-list-item", has_text="the review of calc.py has ended").get_by_role(
         "button", name="Open"
@@ -289,13 +295,15 @@ def test_the_proposals_of_a_session_that_is_deleted_close_without_a_question_and
     desk.page.locator(".monaco-dialog-box").get_by_role("button", name="Delete").click()
     wait_for(lambda: desk.page.get_by_role("tab", name="DSH review").count() == 0, "the review is closed")
     assert desk.page.locator(".monaco-dialog-box").count() == 0
-    assert desk.proposal_text("calc.py") is None
+    wait_for(lambda: desk.proposal_text("calc.py") is None, "its proposal is closed")
     assert desk.window.text("calc.py") == CALC
     desk.page.locator(".notification-list-item", has_text="the review of calc.py has ended").get_by_role(
         "button", name="Open"
     ).click()
     code = "return vscode.workspace.textDocuments.filter((one) => one.isUntitled).map((one) => one.getText())"
     wait_for(lambda: desk.window.vscode(code) == [corrected], "what was written is shown")
+    assert desk.page.get_by_role("tab", name="DSH review").count() == 0, "nothing brings it back"
+    assert desk.page.locator(".monaco-dialog-box").count() == 0
 
 
 def test_a_deletion_and_a_rename_are_shown_as_such_and_unsaved_text_keeps_its_file(desk: Desk) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ CALC = 'def add(a, b):\n    return a - b\n\n\ndef double(a):\n    """Twice a."""
 MENDED_ADD = CALC.replace("a - b", "a + b")
 MENDED = MENDED_ADD.replace("a + a + a", "a + a")
 OTHER = "x = 1\ny = 2\n"
+PRESS_AGAIN_S = 10.0
 SERVER = [sys.executable, "-m", "dsh_lsp", "serve"]
 
 
@@ -116,11 +117,21 @@ class Desk(ModelReader):
     def open_chat(self) -> None:
         """Open the chat by its key, and wait until the server is there."""
         wait_for(lambda: self.window.is_active("dsh-lsp.dsh-lsp"), "the extension is active")
-        self.window.press("Control+Alt+d")
-        self.input.wait_for(timeout=WAIT_S * 1000)
         focused = self.chat.locator("#input:focus")
-        wait_for(lambda: focused.count() == 1, "the input has the focus")  # else it takes it from a test's own place
+        self._press_until("Control+Alt+d", lambda: focused.count() == 1, "the input has the focus")
         self.wait_until_connected()
+
+    def _press_until(self, key: str, is_done: Callable[[], bool], what: str) -> None:
+        """Press a key until it has had its effect: one that falls too early, or elsewhere, has none."""
+
+        def done() -> bool:
+            if not is_done():
+                self.window.press(key)
+                with suppress(TimeoutError):
+                    wait_for(is_done, what, timeout_s=PRESS_AGAIN_S)
+            return is_done()
+
+        wait_for(done, what)
 
     def wait_until_connected(self) -> None:
         """Wait until the status item says that the server is there."""
@@ -170,9 +181,11 @@ class Desk(ModelReader):
     def open_review(self) -> None:
         """Open the review with the key for it, unless it is open, and wait for the words above its edits."""
         self.wait_for_review()
-        if not self.lens("Reject").count():
-            self.window.press("Control+Alt+r")
-        self.lens("Reject").first.wait_for(timeout=WAIT_S * 1000)
+        self.show_review(lambda: self.lens("Reject").count() > 0)
+
+    def show_review(self, is_shown: Callable[[], bool]) -> None:
+        """Open the review with the key for it: the key does nothing before the editor knows that edits wait."""
+        self._press_until("Control+Alt+r", is_shown, "the review is shown")
 
     def wait_for_review(self) -> None:
         """Wait until the status item says that edits wait."""

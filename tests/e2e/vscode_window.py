@@ -219,8 +219,11 @@ class Window:
         self._fill_palette(title)
         rows = self.page.locator(".quick-input-list .monaco-list-row")
         rows.first.wait_for(timeout=WAIT_S * 1000)
-        self.page.wait_for_timeout(300)  # the list is filtered a moment later
-        labels = [row.get_attribute("aria-label") or "" for row in rows.all()]
+        before, labels = None, [""]
+        while labels != before:  # the list is filtered a moment later
+            self.page.wait_for_timeout(300)
+            before = labels
+            labels = rows.evaluate_all("all => all.map((one) => one.getAttribute('aria-label') ?? '')")
         self.press("Escape")
         return any(label.split(",")[0] == title for label in labels)
 

@@ -43,13 +43,20 @@ export class Corrections {
       'Discard',
     );
     if (choice === undefined) return; // told again after the next start
-    await this.#kept.update(LOST, []);
-    if (choice === 'Open') for (const text of all) await open(text);
+    const lost = this.#texts(LOST); // others may have come, and some been taken, while this message stood there
+    const taken = lost.filter((text) => all.some((told) => isSame(told, text)));
+    const left = lost.filter((text) => !taken.includes(text));
+    await this.#kept.update(LOST, left);
+    if (choice === 'Open') for (const text of taken) await open(text);
   }
 
   #texts(slot: string): Text[] {
     return this.#kept.get<Text[]>(slot) ?? [];
   }
+}
+
+function isSame(a: Text, b: Text): boolean {
+  return a.uri === b.uri && a.text === b.text;
 }
 
 async function open({ uri, text }: Text): Promise<void> {

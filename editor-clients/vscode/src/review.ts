@@ -14,12 +14,13 @@ import { messageOf } from './errors.ts';
 import { FileUnderReview, isCurrent, isDone, titleOf, whatOf } from './file_under_review.ts';
 import { type Change, linesOf } from './proposal.ts';
 import { EMPTY, PROPOSAL, type ProposalFiles } from './proposal_files.ts';
-import { ofSession, type ReviewFile, type ReviewHunk } from './protocol.ts';
+import { type Outcome, ofSession, type ReviewFile, type ReviewHunk, type StreamValue } from './protocol.ts';
 import { lensesOf } from './review_lenses.ts';
 import { closeTabs, savedTabs, severalAreShown, TITLE } from './review_tabs.ts';
+import type { Events } from './session.ts';
 import type { Store } from './store.ts';
 import { replacement, smallestEdit } from './text_edits.ts';
-import type { HunkItem } from './view.ts';
+import { outcomeOf, outcomesOf } from './view.ts';
 
 const TRIES = 10;
 const TRY_AGAIN_MS = 50;
@@ -27,7 +28,7 @@ const KEEP_MS = 200; // after the last key
 const SOON_MS = 150; // calls of one step propose at almost the same time
 
 type Parts = {
-  client: Pick<Client, 'run'>;
+  client: Pick<Client, 'run' | 'onValue'>;
   store: Pick<Store, 'session' | 'view' | 'onDidChange'>;
   files: ProposalFiles;
   corrections: Corrections;
@@ -38,7 +39,6 @@ type Parts = {
 
 /** A file that a decision is about; with no `uri` all files of a session. */
 export type Of = { uri?: string; session: string | undefined };
-type Target = { session?: string; uri?: string };
 
 export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   readonly #client: Parts['client'];
@@ -48,17 +48,18 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   readonly #log: vscode.LogOutputChannel;
   readonly #isElsewhere: () => boolean;
   readonly #open = new Map<string, FileUnderReview>();
+  readonly #isGone = (uri: vscode.Uri) => !this.#open.has(uri.toString());
   readonly #lenses = new vscode.EventEmitter<void>();
   readonly onDidChangeCodeLenses = this.#lenses.event;
   readonly #disposables: vscode.Disposable[];
   #writing: Promise<void> = Promise.resolve();
-  #loading: Promise<void> = Promise.resolve();
+  #showing: Promise<void> = Promise.resolve();
   #soon: NodeJS.Timeout | undefined;
   #keeping: NodeJS.Timeout | undefined;
   /** What the tab of several files shows. */
   #together: vscode.Uri[] = [];
-  /** The hunks that the user has rejected here. */
-  readonly #rejected = new Set<string>();
+  readonly #deleted = new Set<string | undefined>(); // sessions
+  readonly #rejected = new Set<string>(); // hunks, by the user and here
 
   constructor(parts: Parts) {
     this.#client = parts.client;
@@ -75,6 +76,7 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
         void vscode.commands.executeCommand('setContext', 'dsh.inProposal', editor?.document.uri.scheme === PROPOSAL);
       }),
       this.#store.onDidChange(({ kind }) => kind !== 'status' && this.#follow()),
+      this.#client.onValue((value) => this.#heard(value)),
     ];
   }
 
@@ -86,13 +88,18 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   }
 
   /** Show what waits: one file in a diff, several in the multi-file diff; `uri` shows one file alone. */
-  async show(options: { uri?: string; preserveFocus?: boolean } = {}): Promise<void> {
-    this.#loading = this.#loading.catch(() => {}).then(() => this.#load()); // one after the other
-    await this.#loading;
+  show(options: { uri?: string; preserveFocus?: boolean } = {}): Promise<void> {
+    this.#showing = this.#showing.catch(() => {}).then(() => this.#show(options)); // one after the other: a key is pressed twice
+    return this.#showing;
+  }
+
+  async #show(options: { uri?: string; preserveFocus?: boolean }): Promise<void> {
+    await this.#load();
     const files = this.#filesOf(this.#store.session).filter(({ uri }) => (options.uri ?? uri) === uri);
-    if (files.length === 0) return void vscode.window.showInformationMessage('DSH: no edits wait for a review.');
-    if (files.length > 1 && options.preserveFocus) return; // the editor would take the focus for several files
-    await this.#present(files, options.preserveFocus ?? false, files.length > 1);
+    const asked = !options.preserveFocus; // else they come by themselves, and may have been decided meanwhile
+    if (files.length === 0 && asked) void vscode.window.showInformationMessage('DSH: no edits wait for a review.');
+    if (files.length > 1 && !asked) return; // the editor would take the focus for several files
+    await this.#present(files, !asked, files.length > 1);
     this.#lenses.fire();
   }
 
@@ -151,14 +158,13 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   async #add(file: ReviewFile, hunk: ReviewHunk, session: string | undefined): Promise<boolean> {
     for (let layer = 1; layer <= TRIES; layer++) {
       const under = await this.#fileAt(file, `${session ?? ''}.${layer}`, session);
-      if (under.add(hunk)) {
+      const isOver = this.#deleted.has(session) || outcomeOf(this.#store.view, hunk.id) !== undefined;
+      if (!isOver && under.add(hunk)) {
         await this.#write(under);
         return true;
       }
-      if (under.proposal.ids.length === 0) {
-        this.#open.delete(under.right.toString());
-        return false;
-      }
+      if (under.proposal.ids.length === 0) this.#open.delete(under.right.toString());
+      if (isOver || under.proposal.ids.length === 0) return isOver;
     }
     return false;
   }
@@ -205,24 +211,26 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
     }
   }
 
-  /** Take the server's decisions in; those about a session that is not shown come when it is. */
+  /** Take the server's decisions in about the session that is shown. */
   #follow(): void {
     const files = this.#filesOf(this.#store.session);
     if (files.length === 0) return;
-    const hunks = this.#store.view.turns
-      .flatMap((turn) => turn.items)
-      .flatMap((item) => (item.kind === 'review' ? item.files : []))
-      .flatMap((file) => file.hunks);
-    this.#settle(files, new Map(hunks.map((hunk) => [hunk.id, hunk])));
+    const ids = files.flatMap(({ proposal }) => proposal.ids);
+    this.#settle(files, outcomesOf(this.#store.view, ids));
   }
 
-  #settle(files: FileUnderReview[], hunks: Map<string, Pick<HunkItem, 'outcome'> | undefined>): void {
-    const isDecided = (id: string) => !hunks.has(id) || hunks.get(id)?.outcome !== undefined;
+  /** The same about one that is not shown: its proposals may be. */
+  #heard({ session, type, data }: StreamValue): void {
+    if (type !== 'review/decided' || session === this.#store.session) return;
+    const { hunks } = data as Events['review/decided'];
+    this.#settle(this.#filesOf(session), new Map(hunks.map(({ id, outcome }) => [id, outcome])));
+  }
+
+  #settle(files: FileUnderReview[], outcomes: Map<string, Outcome | undefined>): void {
     const lost: Text[] = [];
     for (const under of files) {
-      const decided = under.proposal.ids.filter(isDecided);
-      if (decided.some((id) => under.losesWords(id, hunks.get(id)?.outcome, this.#rejected.has(id))))
-        lost.push(under.text);
+      const decided = under.proposal.ids.filter((id) => outcomes.has(id));
+      if (decided.some((id) => under.losesWords(id, outcomes.get(id), this.#rejected.has(id)))) lost.push(under.text);
       for (const id of decided) under.proposal.decide(id);
       if (decided.length > 0) void this.#write(under);
     }
@@ -234,12 +242,13 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
 
   /** A session was deleted: its proposals are closed; what was written into them is given back. */
   async forget(session: string): Promise<void> {
+    this.#deleted.add(session);
     const gone = this.#filesOf(session);
     for (const { right } of gone) this.#open.delete(right.toString());
     this.#keepSoon();
     const written = gone.filter(({ isWritten }) => isWritten);
     if (written.length > 0) void this.#corrections.giveBack(written.map(({ text }) => text));
-    await closeTabs((uri) => gone.some(({ right }) => right.toString() === uri.toString()), this.#together);
+    await this.#inTurn('closing a review', () => closeTabs(this.#isGone, this.#together));
   }
 
   #keepSoon(): void {
@@ -249,15 +258,21 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
     }, KEEP_MS);
   }
 
-  /** Bring a proposal's document to what it should read, with the smallest edit, so that the cursor stays. */
-  #write(under: FileUnderReview): Promise<void> {
+  /** Write and close one after the other: what is written into a tab that closes would bring it back, unsaved. */
+  #inTurn(what: string, work: () => Promise<void>): Promise<void> {
     this.#writing = this.#writing
-      .then(() => this.#writeNow(under))
-      .catch((error: unknown) => this.#log.warn(`proposal ${under.right.path}: ${messageOf(error)}`));
+      .then(work)
+      .catch((error: unknown) => this.#log.warn(`${what}: ${messageOf(error)}`));
     return this.#writing;
   }
 
+  /** Bring a proposal's document to what it should read, with the smallest edit, so that the cursor stays. */
+  #write(under: FileUnderReview): Promise<void> {
+    return this.#inTurn(`proposal ${under.right.path}`, () => this.#writeNow(under));
+  }
+
   async #writeNow(under: FileUnderReview, tries = TRIES): Promise<void> {
+    if (this.#open.get(under.right.toString()) !== under) return; // it is over, and its tab is closed
     const document = vscode.workspace.textDocuments.find(({ uri }) => uri.toString() === under.right.toString());
     const eol = document?.eol === vscode.EndOfLine.CRLF ? '\r\n' : '\n';
     const wanted = under.proposal.right.join(eol);
@@ -277,18 +292,14 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
 
   /** Close the views of files that have nothing left to decide. */
   #closeDecided(): Promise<void> {
-    this.#writing = this.#writing
-      .then(() => this.#closeNow())
-      .catch((error: unknown) => this.#log.warn(`closing a review: ${messageOf(error)}`));
-    return this.#writing;
+    return this.#inTurn('closing a review', () => this.#closeNow());
   }
 
   async #closeNow(): Promise<void> {
     const done = [...this.#open].filter(([, under]) => isDone(under));
     if (done.length === 0) return;
     for (const [key] of done) this.#open.delete(key);
-    const isOpen = (uri: vscode.Uri) => this.#open.has(uri.toString());
-    await closeTabs((uri) => !isOpen(uri), this.#together);
+    await closeTabs(this.#isGone, this.#together);
     const left = this.#together.flatMap((uri) => this.#open.get(uri.toString()) ?? []);
     if (left.length === this.#together.length || left.length === 0) return;
     if (!severalAreShown() || this.#isElsewhere()) return; // it would take the focus; what is decided reads as the file does
@@ -309,7 +320,7 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
       }
       if (hunks === 'all') for (const change of under.own.reverse()) await this.land(under.right.toString(), change);
     }
-    await this.#decide(hunks, of, (target) => this.#client.run('dsh.review.accept', { ...target, hunks, edited }));
+    await this.#client.run('dsh.review.accept', { ...this.#target(hunks, of), hunks, edited });
   }
 
   async reject(hunks: string[] | 'all', of?: Of, comment?: string): Promise<void> {
@@ -317,9 +328,7 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
     const ids = hunks === 'all' ? this.#meant(hunks, of).flatMap(({ proposal }) => proposal.ids) : hunks;
     for (const id of ids) this.#rejected.add(id); // the answer may come after its event
     try {
-      await this.#decide(hunks, of, (target) =>
-        this.#client.run('dsh.review.reject', { ...target, hunks, ...words }),
-      );
+      await this.#client.run('dsh.review.reject', { ...this.#target(hunks, of), hunks, ...words });
     } catch (error) {
       for (const id of ids) this.#rejected.delete(id);
       throw error;
@@ -342,22 +351,9 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
     return files.filter(({ uri }) => of?.uri === undefined || of.uri === uri);
   }
 
-  async #decide(
-    hunks: string[] | 'all',
-    of: Of | undefined,
-    run: (target: Target) => Promise<unknown>,
-  ): Promise<void> {
-    const meant = this.#meant(hunks, of);
-    const session = of?.session ?? meant[0]?.session ?? this.#store.session;
-    await run({ ...ofSession(session), ...(of?.uri === undefined ? {} : { uri: of.uri }) });
-    if (session !== this.#store.session) await this.#settleUnseen(session);
-  }
-
-  /** Nothing tells of a session that is not shown, so that it is asked. */
-  async #settleUnseen(session: string | undefined): Promise<void> {
-    const { files } = await this.#client.run('dsh.review.list', ofSession(session));
-    const waiting = new Map(files.flatMap((file) => file.hunks).map(({ id }) => [id, undefined]));
-    this.#settle(this.#filesOf(session), waiting);
+  #target(hunks: string[] | 'all', of?: Of): { session?: string; uri?: string } {
+    const session = of?.session ?? this.#meant(hunks, of)[0]?.session ?? this.#store.session;
+    return { ...ofSession(session), ...(of?.uri === undefined ? {} : { uri: of.uri }) };
   }
 
   /** The hunk at the cursor of the active proposal, or the next one below. */

@@ -40,7 +40,7 @@ type TokenUsage = { inputTokens: number; outputTokens: number; cacheReadTokens?:
 type OpenedHunk = { id: string; range: Range; oldText: string; newText: string; undoes?: string };
 type OpenedFile = { uri: string; kind: FileKind; newUri?: string; hunks: OpenedHunk[] };
 
-type Events = {
+export type Events = {
   'turn/start': { turn: number };
   'turn/end': { reason: { kind: string; error?: { message: string }; reason?: { reason?: string } } };
   'step/start': { step: number };

@@ -21,6 +21,7 @@ export class Sessions {
   readonly #deleted = new vscode.EventEmitter<string>();
   readonly onDidDelete = this.#deleted.event;
 
+  #creating: Promise<string> | undefined;
   /** The folder that the current session is about. */
   root: string | undefined;
 
@@ -49,7 +50,11 @@ export class Sessions {
   /** The current session's id; a new session is made if there is none. */
   async current(): Promise<string> {
     await this.#client.start(); // it may be opening the session that was the current one
-    return this.#store.session ?? (await this.create());
+    if (this.#store.session !== undefined) return this.#store.session;
+    this.#creating ??= this.create().finally(() => {
+      this.#creating = undefined;
+    });
+    return this.#creating; // one for all who ask before it is there
   }
 
   async create(): Promise<string> {

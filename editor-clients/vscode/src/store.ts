@@ -3,7 +3,8 @@
  *
  * Owns: the view, the last status, which session is the current one.
  * Rules: the view is the fold of the event stream and nothing else; a replay is folded beside the view that is shown
- * and takes its place when it is whole; values of other sessions change nothing.
+ * and takes its place when it is whole; values of other sessions change nothing: where none is shown, a new one is, but
+ * not one that works on in the background.
  */
 
 import * as vscode from 'vscode';
@@ -13,6 +14,8 @@ import { EMPTY, type SessionView } from './view.ts';
 
 export type Change = { kind: 'values'; values: StreamValue[] } | { kind: 'view' } | { kind: 'status' };
 
+type Replay = { session: string; view: SessionView; seq: number };
+
 const JOIN_MS = 16; // values are told together once a frame
 
 export class Store implements vscode.Disposable {
@@ -21,32 +24,43 @@ export class Store implements vscode.Disposable {
   status: Status | undefined;
   readonly #changed = new vscode.EventEmitter<Change>();
   readonly onDidChange = this.#changed.event;
-  #replay: { session: string; view: SessionView } | undefined;
+  #replay: Replay | undefined;
   #untold: StreamValue[] = [];
   #timer: NodeJS.Timeout | undefined;
+  /** The sessions that were heard of. */
+  readonly #known = new Set<string>();
 
   take(value: StreamValue): void {
+    const isNew = !this.#known.has(value.session);
+    this.#known.add(value.session);
     if (value.session === this.#replay?.session) {
-      this.#replay.view = fold(this.#replay.view, value);
+      this.#takeOld(this.#replay, value);
       return;
     }
-    this.session ??= value.session;
+    if (isNew) this.session ??= value.session;
     if (value.session !== this.session) return;
     this.view = fold(this.view, value);
     this.#untold.push(value);
     this.#timer ??= setTimeout(() => this.#tell(), JOIN_MS);
   }
 
+  /** What was on its way when the replay was asked for comes before it, and then again in its place. */
+  #takeOld(replay: Replay, value: StreamValue): void {
+    if (value.seq !== undefined && value.seq <= replay.seq) replay.view = EMPTY;
+    replay.seq = value.seq ?? replay.seq;
+    replay.view = fold(replay.view, value);
+  }
+
   takeStatus(status: Status): void {
-    if (this.session !== undefined && status.session !== this.session && status.session !== this.#replay?.session)
-      return;
+    const isOther = this.session === undefined ? this.#known.has(status.session) : status.session !== this.session;
+    if (isOther && status.session !== this.#replay?.session) return;
     this.status = status;
     this.#changed.fire({ kind: 'status' });
   }
 
   /** Fold what comes for this session from its beginning, until `endReplay`. */
   beginReplay(session: string): void {
-    this.#replay = { session, view: EMPTY };
+    this.#replay = { session, view: EMPTY, seq: -1 };
   }
 
   endReplay(): void {

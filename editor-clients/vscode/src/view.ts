@@ -145,6 +145,26 @@ export function stateOf(view: SessionView): 'idle' | 'running' | 'waiting' | 'co
   return waitingFor(view) === undefined ? 'running' : 'waiting';
 }
 
+/** What became of those of some hunks that do not wait any more; of one that the view does not have nobody knows. */
+export function outcomesOf(view: SessionView, ids: string[]): Map<string, Outcome | undefined> {
+  const hunks = hunksOf(view);
+  const over = ids.filter((id) => !hunks.has(id) || hunks.get(id)?.outcome !== undefined);
+  return new Map(over.map((id) => [id, hunks.get(id)?.outcome]));
+}
+
+/** What became of a hunk, if it does not wait any more. */
+export function outcomeOf(view: SessionView, id: string): Outcome | undefined {
+  return hunksOf(view).get(id)?.outcome;
+}
+
+function hunksOf(view: SessionView): Map<string, HunkItem> {
+  const hunks = view.turns
+    .flatMap((turn) => turn.items)
+    .flatMap((item) => (item.kind === 'review' ? item.files : []))
+    .flatMap((file) => file.hunks);
+  return new Map(hunks.map((hunk) => [hunk.id, hunk]));
+}
+
 /** The hunks of a review that wait for a decision. */
 export function pendingHunks(review: ReviewItem): HunkItem[] {
   return review.files.flatMap((file) => file.hunks).filter((hunk) => hunk.outcome === undefined);

@@ -113,6 +113,13 @@ export class CodeLens {
   }
 }
 
+export class ThemeIcon {
+  readonly id: string;
+  constructor(id: string) {
+    this.id = id;
+  }
+}
+
 export class FileSystemError extends Error {
   static FileNotFound(uri: Uri): FileSystemError {
     return new FileSystemError(`not found: ${uri}`);
@@ -214,6 +221,7 @@ export const workspace = {
     return opened(new FakeDocument(uri, text));
   },
   async applyEdit({ edits }: WorkspaceEdit): Promise<boolean> {
+    await user.pause();
     for (const { uri, range, text } of edits) (await workspace.openTextDocument(uri)).replace(range, text);
     return true;
   },
@@ -274,16 +282,21 @@ export const window = {
     activeTabGroup: group,
     onDidChangeTabs: events.tabs.event,
     async close(tabs: Tab[]): Promise<boolean> {
+      await user.pause();
+      const closed = new Set(tabs.flatMap((tab) => tab.shows.map(String)));
+      const unsaved = workspace.textDocuments.filter((one) => one.isDirty && closed.has(String(one.uri)));
+      user.asked.push(...unsaved.map(({ uri }) => uri.path));
       group.tabs = group.tabs.filter((tab) => !tabs.includes(tab));
       const shown = new Set(group.tabs.flatMap((tab) => tab.shows.map(String)));
       workspace.textDocuments = workspace.textDocuments.filter(
-        ({ uri }) => uri.scheme === 'file' || shown.has(String(uri)),
+        ({ uri }) => uri.scheme === 'file' || uri.scheme === 'untitled' || shown.has(String(uri)),
       );
       return true;
     },
   },
   async showInformationMessage(text: string, ...buttons: string[]): Promise<string | undefined> {
     user.told.push(text);
+    if (user.answer !== undefined) return user.answer();
     return buttons.find((button) => user.clicks.has(button));
   },
   registerWebviewViewProvider: none,
@@ -311,6 +324,7 @@ export const commands = {
       await show(title, new TabInputTextDiff(left, right), [left, right]);
     }
     if (name === 'vscode.changes') {
+      await user.pause();
       const [title, triples] = args as [string, [Uri, Uri | undefined, Uri][]];
       await show(
         `${title} (${triples.length} files)`,
@@ -330,7 +344,12 @@ export const user = {
   settings: new Map<string, unknown>(),
   context: new Map<string, unknown>(),
   clicks: new Set<string>(),
+  answer: undefined as (() => Promise<string | undefined>) | undefined, // else at once, by what they click
   told: [] as string[],
+  /** The proposals that the editor asked about, since their tabs were closed unsaved. */
+  asked: [] as string[],
+  /** How long the editor takes for an edit, and to open and close a tab. */
+  pause: async () => {},
   types: undefined as string | undefined,
   opened: [] as { path: string; line?: number }[],
   ticked: new Set<string>(),
@@ -342,6 +361,9 @@ export const user = {
     for (const some of [user.settings, user.context, user.clicks, user.ticked, providers]) some.clear();
     user.walkthroughIsKnown = false;
     user.told = [];
+    user.asked = [];
+    user.pause = async () => {};
+    user.answer = undefined;
     user.opened = [];
     workspace.textDocuments = [];
     group.tabs = [];

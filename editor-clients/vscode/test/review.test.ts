@@ -5,7 +5,7 @@ import { afterEach, beforeEach, test } from 'node:test';
 import { setTimeout as after } from 'node:timers/promises';
 import { Corrections } from '../src/corrections.ts';
 import { ProposalFiles } from '../src/proposal_files.ts';
-import type { Outcome, ReviewFile } from '../src/protocol.ts';
+import type { Outcome, ReviewFile, StreamValue } from '../src/protocol.ts';
 import { Reviews } from '../src/review.ts';
 import type { Change } from '../src/store.ts';
 import { EMPTY, type SessionView } from '../src/view.ts';
@@ -14,7 +14,15 @@ import { EventEmitter, Range, user, window, workspace } from './fake_vscode.ts';
 const FILES = { '/project/a.py': 'one\ntwo\nthree\n', '/project/b.py': 'x\ny\n' };
 const SHOWN = 250; // ms after which what is kept is kept
 
-type Edit = { id: string; path: string; line: number; old: string; new: string; outcome?: Outcome };
+type Edit = {
+  id: string;
+  path: string;
+  line: number;
+  old: string;
+  new: string;
+  accepted?: boolean;
+  outcome?: Outcome;
+};
 
 const A: Edit = { id: 'a', path: '/project/a.py', line: 1, old: 'two\n', new: 'TWO\n' };
 const B: Edit = { id: 'b', path: '/project/b.py', line: 0, old: 'x\n', new: 'X\n' };
@@ -35,21 +43,37 @@ class FakeStore {
 /** A server with sessions that have edits which wait; it applies what is accepted. */
 class FakeServer {
   readonly sessions = new Map<string, Edit[]>();
+  /** What the answers to questions wait for. */
+  answers: Promise<void> = Promise.resolve();
+  /** What accepted edits wait for before they land. */
+  landing: Promise<void> = Promise.resolve();
+  readonly #values = new EventEmitter<StreamValue>();
+  readonly onValue = this.#values.event as never;
   readonly ran: { command: string; argument: Record<string, unknown> }[] = [];
   readonly store = new FakeStore();
 
   async run(command: string, argument: Record<string, unknown>): Promise<unknown> {
     const session = String(argument.session);
     const edits = this.sessions.get(session) ?? [];
-    if (command === 'dsh.review.list') return { files: edits.filter((one) => !one.outcome).map(reviewFile) };
+    if (command === 'dsh.review.list') {
+      const files = edits.filter((one) => !one.outcome && !one.accepted).map(reviewFile);
+      await this.answers;
+      return { files };
+    }
     this.ran.push({ command, argument });
     const outcome = command === 'dsh.review.accept' ? 'landed' : 'rejected';
     const { hunks, uri } = argument as { hunks: string[] | 'all'; uri?: string };
-    for (const edit of edits) {
-      const meant = hunks === 'all' ? uri === undefined || uri === uriOf(edit) : hunks.includes(edit.id);
-      if (meant) edit.outcome ??= outcome;
-    }
-    if (session === this.store.session) this.show(session);
+    const isMeant = (edit: Edit) =>
+      hunks === 'all' ? (uri ?? uriOf(edit)) === uriOf(edit) : hunks.includes(edit.id);
+    const decided = edits.filter((edit) => isMeant(edit) && !edit.outcome);
+    for (const edit of decided) edit.accepted = true;
+    const told = (outcome === 'landed' ? this.landing : Promise.resolve()).then(() => {
+      for (const edit of decided) edit.outcome = outcome;
+      const hunks = decided.map(({ id }) => ({ id, outcome }));
+      this.#values.fire({ dsh: 1, session, time: 0, type: 'review/decided', data: { proposal: 'p', hunks } });
+      if (session === this.store.session) this.show(session);
+    });
+    if (outcome === 'rejected') await told;
     return { left: 0 };
   }
 
@@ -154,6 +178,12 @@ test('a file that is decided leaves the view of several, and nothing shows it as
   assert.deepEqual(user.tabs(), []);
 });
 
+test('who presses the key for the review twice gets one view of it', async () => {
+  user.pause = () => after(10);
+  await Promise.all([reviews.show(), reviews.show()]);
+  assert.equal(user.tabs().length, 1);
+});
+
 test('while the user types elsewhere no view takes the focus, but a decided file reads as it is', async () => {
   await reviews.show();
   elsewhere = true;
@@ -185,6 +215,24 @@ test('a decision in the view of a session that is not shown is about that sessio
   assert.equal(server.ran.at(-1)?.argument.session, 'first');
   await settled();
   assert.deepEqual(user.tabs(), []);
+});
+
+test('a correction that is accepted in the view of a session that is not shown waits there until it lands', async () => {
+  server.sessions.set('second', []);
+  await reviews.show({ uri: uriOf(A) });
+  correct('/project/a.py', 1, ' corrected');
+  server.show('second');
+  let land = () => {};
+  server.landing = new Promise((resolve) => {
+    land = resolve;
+  });
+  await reviews.accept(['a']);
+  await settled();
+  assert.equal(user.proposal('/project/a.py')?.getText(), 'one\nTWO corrected\nthree\n');
+  land();
+  await settled();
+  assert.deepEqual(user.tabs(), []);
+  assert.deepEqual(user.told, []);
 });
 
 test('accepting a file leaves the other files alone', async () => {
@@ -272,4 +320,61 @@ test('the proposals of a session that is deleted are closed, those of others sta
   assert.match(user.told[0] ?? '', /review of a\.py has ended/);
   const given = workspace.textDocuments.find(({ uri }) => uri.scheme === 'untitled');
   assert.equal(given?.getText(), 'one\nTWO corrected\nthree\n');
+});
+
+test('a session that is deleted is told of twice, and its proposals are closed once, without a question', async () => {
+  user.clicks.add('Open');
+  await reviews.show({ uri: uriOf(A) });
+  correct('/project/a.py', 1, ' corrected');
+  user.pause = () => after(10);
+  for (const edit of server.sessions.get('first') ?? []) edit.outcome = 'cancelled';
+  server.show('first'); // its turn is cancelled, then it is gone
+  await after(5);
+  await reviews.forget('first');
+  await settled();
+  assert.deepEqual(user.asked, []);
+  assert.equal(user.proposal('/project/a.py'), undefined);
+  assert.equal(user.told.length, 1);
+  const given = workspace.textDocuments.filter(({ uri }) => uri.scheme === 'untitled');
+  assert.deepEqual(
+    given.map((document) => document.getText()),
+    ['one\nTWO corrected\nthree\n'],
+  );
+});
+
+test('what is decided while the server is asked what waits is not shown as waiting, and nothing is said', async () => {
+  let answer = () => {};
+  server.answers = new Promise((resolve) => {
+    answer = resolve;
+  });
+  server.sessions.set('first', [{ ...A }]);
+  const shown = reviews.show({ preserveFocus: true });
+  await after(5);
+  for (const edit of server.sessions.get('first') ?? []) edit.outcome = 'cancelled';
+  server.show('first');
+  answer();
+  await shown;
+  await settled();
+  assert.deepEqual(user.tabs(), []);
+  assert.deepEqual(user.told, []);
+});
+
+test('what comes back while an older message stands there is not thrown away with that one', async () => {
+  const corrections = new Corrections(memento);
+  const choices: ((choice: string | undefined) => void)[] = [];
+  user.answer = () => new Promise((resolve) => choices.push(resolve));
+  const [a, b] = ['a', 'b'].map((name) => ({ uri: `file:///project/${name}.py`, text: `${name}\n` }));
+  const first = corrections.giveBack([a as never]);
+  await after(1);
+  const second = corrections.giveBack([b as never]);
+  await after(1);
+  choices[0]?.('Discard');
+  await first;
+  choices[1]?.('Open');
+  await second;
+  const given = workspace.textDocuments.filter(({ uri }) => uri.scheme === 'untitled');
+  assert.deepEqual(
+    given.map((document) => document.getText()),
+    ['b\n'],
+  );
 });

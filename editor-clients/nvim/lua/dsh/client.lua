@@ -335,9 +335,13 @@ end
 function M.run(command, argument, callback, on_failure)
   local failed = on_failure or M.tell
   M.with(function(client)
-    state.replaying = command == protocol.COMMANDS.session_open or state.replaying
+    local opens = command == protocol.COMMANDS.session_open
+    state.replaying = opens or state.replaying
+    state.replayed = opens and not argument.after and argument.session or state.replayed
     M.send(client, command, argument, function(failure, result)
-      state.replaying = state.replaying and command ~= protocol.COMMANDS.session_open
+      if opens then
+        state.replaying, state.replayed = false, nil
+      end
       if failure then
         return failed(failure)
       end

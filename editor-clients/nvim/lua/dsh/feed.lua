@@ -17,6 +17,7 @@ local M = {}
 ---@field ended string? how the server ended, when nobody asked it to
 ---@field models table? the last `model/list`
 ---@field replaying boolean? events come that are old
+---@field replayed string? id of the session that is told from its beginning
 M.state = { views = {}, seqs = {}, others = {} }
 
 local state = M.state
@@ -76,18 +77,26 @@ local ANNOUNCED = {
   ['edit/landed'] = 'DshLanded',
 }
 
+---Show a session where none is shown, but not one that was heard of before: that one works on in the background.
+local function adopt(id)
+  if not state.session and not state.views[id] and not state.others[id] then
+    M.set_session(id)
+  end
+end
+
 ---@param value table one value of the event stream
 function M.take(value)
   local id = value.session
   if value.seq then
     if value.seq <= (state.seqs[id] or -1) then
-      return -- told already, before the server was started again
+      if state.replayed ~= id then
+        return -- told already, before the server was started again
+      end
+      state.views[id], state.replayed = nil, nil -- what was on its way before is told again in its place
     end
     state.seqs[id] = value.seq
   end
-  if not state.session then
-    M.set_session(id)
-  end
+  adopt(id)
   local changed, other = session.add(M.view(id), value)
   if value.type == 'model/list' then
     state.models = value.data
@@ -131,9 +140,8 @@ end
 ---Take a `dsh/status`.
 ---@param params table
 function M.take_status(params)
-  if not state.session then
-    M.set_session(params.session)
-  elseif state.session ~= params.session then
+  adopt(params.session)
+  if state.session ~= params.session then
     return take_other(params)
   end
   local before = state.status or {}

@@ -1,19 +1,14 @@
 ---Preview: the buffers of proposed files that do not exist yet.
 ---
----Rules: one gives way when it is known what became of its file, not when that was decided: an accepted file has yet
----to be made.
+---Rules: one gives way when it is known what became of its file, not when that was decided.
 
 local buffers = require('dsh.buffers')
-local client = require('dsh.client')
-local feed = require('dsh.feed')
 local marks = require('dsh.marks')
-local views = require('dsh.view')
 
 local M = {}
 
 local ns = vim.api.nvim_create_namespace('dsh.preview')
 local previews = {} ---@type table<string, integer> by hunk id
-local leaving = {} ---@type table<string, dsh.Waiting> by hunk id, those that nobody is asked about any more
 
 ---@param one dsh.Waiting
 ---@return integer? bufnr
@@ -70,35 +65,14 @@ local function close(one)
   end
 end
 
----Whether an accepted file has yet to be made; nobody waits for a server that is gone, or for another session's.
-local function is_on_its_way(one)
-  local review = client.get()
-    and views.find(feed.view(), 'review', function(item)
-      return item.proposal == one.proposal
-    end)
-  return review
-    and vim.iter(views.hunks(review)):any(function(hunk)
-      return hunk.id == one.hunk.id and not hunk.outcome
-    end)
-end
-
----Nobody is asked about a file any more.
----@param one dsh.Waiting
-function M.leave(one)
-  leaving[one.hunk.id] = one
-end
-
----Close what gives way now.
----@param waits table<string, true> by hunk id, what waits (again)
-function M.close_decided(waits)
-  for id, one in pairs(leaving) do
-    if waits[id] or not is_on_its_way(one) then
-      leaving[id] = nil
-      if not waits[id] then
-        vim.schedule(function()
-          close(one)
-        end)
-      end
+---Close the previews of those that are over.
+---@param over dsh.Waiting[]
+function M.close(over)
+  for _, one in ipairs(over) do
+    if one.kind == 'create' then
+      vim.schedule(function()
+        close(one)
+      end)
     end
   end
 end

@@ -9,6 +9,7 @@ local feed = require('dsh.feed')
 local config = require('dsh.config')
 local keys = require('dsh.keys')
 local landed = require('dsh.landed')
+local leaving = require('dsh.leaving')
 local marks = require('dsh.marks')
 local message = require('dsh.message')
 local preview = require('dsh.preview')
@@ -30,7 +31,7 @@ local AGAIN_MS, TRIES = 150, 20
 local waiting = {} ---@type table<string, dsh.Waiting> by hunk id
 local order = {} ---@type string[]
 local buffer_keys = {} ---@type table<integer, dsh.Keys>
-local due, busy, tries = false, false, 0
+local due, busy, again, tries = false, false, false, 0 -- to ask, asked, to ask again
 local afterwards = {} ---@type fun()[] to be called when it is known what waits
 
 -- What is shown -------------------------------------------------------------------------------------------------
@@ -101,10 +102,9 @@ local function hint(bufnr)
   marks.hint(bufnr, (marks.rows(one.mark)), words)
 end
 
-local function verdict(name, ...)
-  local given = { ... }
+local function verdict(name, scope)
   return function()
-    require('dsh.verdict')[name](unpack(given))
+    require('dsh.verdict')[name](scope)
   end
 end
 
@@ -194,15 +194,6 @@ local function show(one)
   return row ~= nil
 end
 
-local function forget(one)
-  if one.mark then
-    marks.clear(one.mark)
-  end
-  if one.kind == 'create' then
-    preview.leave(one)
-  end
-end
-
 ---Take what waits as the server has it.
 local function take(files)
   local now, all_shown = {}, true
@@ -220,27 +211,40 @@ local function take(files)
   for id, one in pairs(waiting) do
     if not now[id] then
       waiting[id] = nil
-      forget(one)
+      if one.mark then
+        marks.clear(one.mark)
+      end
+      leaving.add(one)
     end
   end
-  preview.close_decided(now)
+  preview.close(leaving.over(now))
   update_keys()
   return all_shown
 end
 
+---Take what waits, and tell those who asked.
+local function settle(files, callbacks)
+  local all_shown = take(files)
+  for _, callback in ipairs(callbacks) do
+    callback()
+  end
+  return all_shown
+end
+
 local function ask(server)
-  busy = true
-  client.send(server, protocol.COMMANDS.review_list, { session = feed.state.session }, function(failure, result)
+  local session, callbacks = feed.state.session, afterwards
+  busy, again, afterwards = true, false, {} -- who asks from now on is told of a younger answer
+  client.send(server, protocol.COMMANDS.review_list, { session = session }, function(failure, result)
     busy = false
-    local all_shown = take(failure and {} or result.files)
-    tries = all_shown and 0 or tries + 1
-    if not all_shown and tries < TRIES then -- the server has not heard of the last keys yet
-      vim.defer_fn(M.refresh, AGAIN_MS)
+    if session ~= feed.state.session then
+      afterwards = vim.list_extend(callbacks, afterwards)
+      return M.refresh()
     end
-    local callbacks = afterwards
-    afterwards = {}
-    for _, callback in ipairs(callbacks) do
-      callback()
+    tries = settle(failure and {} or result.files, callbacks) and 0 or tries + 1
+    if again then
+      M.refresh()
+    elseif leaving.any() or tries > 0 and tries <= TRIES then -- the server has not heard of the last keys yet
+      vim.defer_fn(M.refresh, AGAIN_MS)
     end
     feed.emit('reviewed')
   end)
@@ -258,10 +262,11 @@ function M.refresh(callback)
     due = false
     local server = client.get()
     if not server or not feed.state.session then
+      local callbacks = afterwards
       afterwards = {}
-      take({})
+      settle({}, callbacks)
     elseif busy then
-      vim.defer_fn(M.refresh, AGAIN_MS)
+      again = true
     else
       ask(server)
     end
@@ -373,13 +378,11 @@ feed.on('event', function(value, changed)
     M.refresh()
   end
 end)
-for _, name in ipairs({ 'session', 'exit' }) do
+for name, is_another in pairs({ review = false, session = true, exit = true, start = false }) do
   feed.on(name, function()
-    M.forget_landed()
-  end)
-end
-for _, name in ipairs({ 'review', 'session', 'exit', 'start' }) do
-  feed.on(name, function()
+    if is_another then
+      M.forget_landed()
+    end
     M.refresh()
   end)
 end
