@@ -83,7 +83,6 @@ class Session:
     agent: Agent
     tools: ToolRegistry
     llm: Llm
-    options: AgentOptions
     context: Context
     modes: Modes
     plugins: PluginHost
@@ -305,7 +304,6 @@ def open_session(
         agent=agent,
         tools=registry,
         llm=llm,
-        options=options,
         context=context,
         plugins=plugins,
         modes=ground.modes,

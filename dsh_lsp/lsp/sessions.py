@@ -6,8 +6,6 @@ a machine; what a list shows comes from the catalogue, but for live sessions, wh
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Literal
 
@@ -29,8 +27,6 @@ from dsh_lsp.session.log import SessionLog
 from dsh_lsp.session.store import look_at, session_lock
 from dsh_lsp.session.summary import Summary, SummaryFold
 from dsh_lsp.session_settings import Settings
-
-log = logging.getLogger(__name__)
 
 DISPOSE_GRACE_S = 1.0  # of the 2 s that an editor waits for the answer to `shutdown`
 
@@ -162,10 +158,6 @@ class Sessions:
         path = await anyio.to_thread.run_sync(self._catalog().path_of, session)
         loaded = await anyio.to_thread.run_sync(look_at, path)
         return _exported(loaded.log, form)
-
-    def start(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
-        """Do something that no command waits for."""
-        self._window.tasks.start_soon(work)
 
     async def close(self) -> None:
         """Stop every session, keeping what waits in its inbox, and put all on disk; together, for time is short."""
