@@ -208,10 +208,7 @@ class Sessions:
 def _exported(session_log: SessionLog, form: Literal["markdown", "jsonl"]) -> str:
     if form == "jsonl":
         return to_jsonl(session_log.header, session_log)
-    fold = SummaryFold(session_log.header)
-    for event in session_log.facts():
-        fold.add(event)
-    return to_markdown(fold.take().title, session_log.facts())
+    return to_markdown(SummaryFold(session_log).take().title, session_log.facts())
 
 
 def _end_of(source: SessionLog, turn: int | None) -> int:
