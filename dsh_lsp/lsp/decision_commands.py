@@ -78,7 +78,7 @@ async def take_turn_back(runtime: Runtime, args: Rewind) -> JsonObject:
     if agent.phase != "idle":
         raise SessionError("a turn runs; cancel it or wait for its end", code="BUSY")
     job = agent.run_maintenance(lambda signal: rewind(live, args.turn, runtime.editor, signal))
-    runtime.carry_on(job)
+    runtime.carry_on(lambda: job)
     return {"session": live.id, "turn": args.turn}
 
 
