@@ -83,7 +83,6 @@ class Session:
     agent: Agent
     tools: ToolRegistry
     llm: Llm
-    options: AgentOptions
     context: Context
     modes: Modes
     plugins: PluginHost
@@ -190,11 +189,7 @@ def summarize(path: Path) -> Summary:
     Raises:
         SessionError: `LOG_NOT_READABLE`, `LOG_NOT_SUPPORTED`.
     """
-    log = load_session(path).log
-    fold = SummaryFold(log.header)
-    for event in log.facts():
-        fold.add(event)
-    return fold.take()
+    return SummaryFold(load_session(path).log).take()
 
 
 def options_for(settings: Settings, log: SessionLog) -> AgentOptions:
@@ -305,7 +300,6 @@ def open_session(
         agent=agent,
         tools=registry,
         llm=llm,
-        options=options,
         context=context,
         plugins=plugins,
         modes=ground.modes,

@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 from dataclasses import dataclass
 from typing import Any
 
 from dsh_lsp.errors import EditorError
 from dsh_lsp.wire import JsonObject
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

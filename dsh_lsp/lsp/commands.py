@@ -283,7 +283,7 @@ async def model_list(runtime: Runtime, _: Arguments) -> JsonObject:
         listing = await list_models(live.session.llm, in_use=live.session.agent.ledger.seed().provider)
         live.feed.tell("model/list", encode(listing))
 
-    runtime.sessions.start(ask)
+    runtime.carry_on(ask)
     return {}
 
 

@@ -7,15 +7,12 @@ handshake's alone.
 
 from __future__ import annotations
 
-import logging
 from typing import Any, Final
 
 from dsh_lsp.session_settings import Settings
 from dsh_lsp.settings import accepted, clean_settings, rights_of, value_at
 from dsh_lsp.validation import Problem
 from dsh_lsp.wire import JsonObject
-
-log = logging.getLogger(__name__)
 
 SECTION: Final = "dsh"
 HANDSHAKE_ALONE: Final = ("eventToken",)

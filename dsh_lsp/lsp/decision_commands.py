@@ -89,7 +89,7 @@ async def take_turn_back(runtime: Runtime, args: Rewind) -> JsonObject:
     if agent.phase != "idle":
         raise SessionError(BUSY[agent.phase], code="BUSY")
     job = agent.run_maintenance(lambda signal: rewind(live, args.turn, runtime.editor, signal))
-    runtime.carry_on(job)
+    runtime.carry_on(lambda: job)
     return {"session": live.id, "turn": args.turn}
 
 

@@ -8,7 +8,6 @@ is one work-done progress with exactly one end.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections import deque
 from collections.abc import Callable
@@ -42,8 +41,6 @@ from dsh_lsp.tools.cards import call_card, result_card
 from dsh_lsp.tools.tool import Card, Execution
 from dsh_lsp.upkeep import CompactionEnd, CompactionStart, RetryPlanned, RetryStarted
 from dsh_lsp.wire import JsonObject, encode
-
-log = logging.getLogger(__name__)
 
 REPLAY_BATCH = 64
 JOIN_S = 0.03  # live frames of a block are joined over this time

@@ -108,11 +108,13 @@ def _join(session: Session, window: Window, reviews: Reviews, *, event_token: st
         hooks.error.listen(lambda failed: editor.warn(f"DSH: {failure_of(failed.error).message}"))
     _tell_of_plugins(editor, session.plugins.report())
     session.plugins.reported.listen(lambda report: _tell_of_plugins(editor, report))
-    summary = SummaryFold(session.log.header)
-    for event in session.log.facts():
-        summary.add(event)
     return LiveSession(
-        session=session, reviews=reviews, approvals=approvals, questions=questions, feed=feed, summary=summary
+        session=session,
+        reviews=reviews,
+        approvals=approvals,
+        questions=questions,
+        feed=feed,
+        summary=SummaryFold(session.log),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -101,11 +101,11 @@ class Runtime:
             if not problem.unknown:
                 self.editor.warn(f"DSH: setting {problem}; it is not used")
 
-    def carry_on(self, work: Awaitable[None]) -> None:
+    def carry_on(self, work: Callable[[], Awaitable[None]]) -> None:
         """Do what a command has accepted, after its answer."""
 
         async def run() -> None:
-            await work
+            await work()
 
         self._tasks.start_soon(run)
 

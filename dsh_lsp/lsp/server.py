@@ -5,7 +5,6 @@ Rules: nothing heavy is imported until the client has its answer to `initialize`
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,8 +18,6 @@ from dsh_lsp.wire import JsonObject
 
 if TYPE_CHECKING:
     from dsh_lsp.lsp.runtime import Runtime
-
-log = logging.getLogger(__name__)
 
 
 def build_server() -> HostServer:
@@ -36,7 +33,7 @@ class Connection:
     def __init__(self, server: HostServer) -> None:
         self._server = server
         self._initialize: types.InitializeParams | None = None
-        self._runtime: Runtime | None = None
+        self._built: Runtime | None = None
         server.on_shutdown = self._shutdown
         server.protocol.content_schemes = (SCHEME,)
         for name in COMMANDS:
@@ -44,30 +41,30 @@ class Connection:
         self._register(server)
 
     @property
-    def _live(self) -> Runtime:
-        if self._runtime is None:
+    def _runtime(self) -> Runtime:
+        if self._built is None:
             from dsh_lsp.lsp.runtime import Runtime
 
             params: JsonObject = self._server.protocol._converter.unstructure(self._initialize)  # noqa: SLF001
-            self._runtime = Runtime(
+            self._built = Runtime(
                 params,
                 client=self._server.protocol,
                 tasks=self._server.task_group,
                 encoding=self._server.protocol.position_encoding,  # type: ignore[arg-type]
             )
-        return self._runtime
+        return self._built
 
     def _command(self, name: str) -> Command:
         async def run(argument: JsonObject) -> Any:
             from dsh_lsp.lsp.commands import run_command
 
-            return await run_command(self._live, name, argument)
+            return await run_command(self._runtime, name, argument)
 
         return run
 
     async def _shutdown(self) -> None:
-        if self._runtime is not None:
-            await self._runtime.close()
+        if self._built is not None:
+            await self._built.close()
 
     def _register(self, server: HostServer) -> None:
         handlers: dict[str, Callable[..., Any]] = {
@@ -91,45 +88,45 @@ class Connection:
         self._initialize = params
 
     def _on_initialized(self, _params: types.InitializedParams) -> None:
-        self._live.start()
+        self._runtime.start()
 
     def _configuration_changed(self, params: types.DidChangeConfigurationParams) -> None:
-        self._live.configuration_changed(params.settings)
+        self._runtime.configuration_changed(params.settings)
 
     def _folders_changed(self, params: types.DidChangeWorkspaceFoldersParams) -> None:
         added, removed = ([{"uri": one.uri} for one in some] for some in (params.event.added, params.event.removed))
-        self._live.folders_changed(added, removed)
+        self._runtime.folders_changed(added, removed)
 
     def _did_open(self, params: types.DidOpenTextDocumentParams) -> None:
         document = params.text_document
-        self._live.documents.open(document.uri, document.version, document.text)
+        self._runtime.documents.open(document.uri, document.version, document.text)
 
     def _did_change(self, params: types.DidChangeTextDocumentParams) -> None:
         changes = [_change(change) for change in params.content_changes]
-        self._live.documents.change(params.text_document.uri, params.text_document.version, changes)
+        self._runtime.documents.change(params.text_document.uri, params.text_document.version, changes)
 
     def _did_change_files(self, params: types.DidChangeWatchedFilesParams) -> None:
-        self._live.files_changed(change.uri for change in params.changes)
+        self._runtime.files_changed(change.uri for change in params.changes)
 
     def _did_close(self, params: types.DidCloseTextDocumentParams) -> None:
-        self._live.documents.close(params.text_document.uri)
+        self._runtime.documents.close(params.text_document.uri)
 
     def _progress_cancel(self, params: types.WorkDoneProgressCancelParams) -> None:
-        self._live.cancel_progress(params.token)
+        self._runtime.cancel_progress(params.token)
 
     def _code_action(self, params: types.CodeActionParams) -> Sequence[types.CodeAction | types.Command]:
-        found = self._live.code_actions(params)
-        if self._live.editor.profile.code_action_literals:
+        found = self._runtime.code_actions(params)
+        if self._runtime.editor.profile.code_action_literals:
             return found
         return [action.command for action in found if action.command is not None]  # all that LSP lets it be sent
 
     def _code_lens(self, params: types.CodeLensParams) -> list[types.CodeLens]:
-        return self._live.code_lenses(params.text_document.uri)
+        return self._runtime.code_lenses(params.text_document.uri)
 
     async def _text_document_content(
         self, params: types.TextDocumentContentParams
     ) -> types.TextDocumentContentResult:
-        return types.TextDocumentContentResult(text=await self._live.virtual.give(params.uri))
+        return types.TextDocumentContentResult(text=await self._runtime.virtual.give(params.uri))
 
 
 def _change(change: types.TextDocumentContentChangeEvent) -> JsonObject:

@@ -6,8 +6,6 @@ a machine; what a list shows comes from the catalogue, but for live sessions, wh
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Literal
 
@@ -29,8 +27,6 @@ from dsh_lsp.session.log import SessionLog
 from dsh_lsp.session.store import look_at, session_lock
 from dsh_lsp.session.summary import Summary, SummaryFold
 from dsh_lsp.session_settings import Settings
-
-log = logging.getLogger(__name__)
 
 DISPOSE_GRACE_S = 1.0  # of the 2 s that an editor waits for the answer to `shutdown`
 
@@ -163,10 +159,6 @@ class Sessions:
         loaded = await anyio.to_thread.run_sync(look_at, path)
         return _exported(loaded.log, form)
 
-    def start(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
-        """Do something that no command waits for."""
-        self._window.tasks.start_soon(work)
-
     async def close(self) -> None:
         """Stop every session, keeping what waits in its inbox, and put all on disk; together, for time is short."""
         async with anyio.create_task_group() as closing:
@@ -216,10 +208,7 @@ class Sessions:
 def _exported(session_log: SessionLog, form: Literal["markdown", "jsonl"]) -> str:
     if form == "jsonl":
         return to_jsonl(session_log.header, session_log)
-    fold = SummaryFold(session_log.header)
-    for event in session_log.facts():
-        fold.add(event)
-    return to_markdown(fold.take().title, session_log.facts())
+    return to_markdown(SummaryFold(session_log).take().title, session_log.facts())
 
 
 def _end_of(source: SessionLog, turn: int | None) -> int:

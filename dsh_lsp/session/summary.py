@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from dsh_lsp.events import LogEvent, TurnStart
 from dsh_lsp.messages import UserMessage, UserSource
 from dsh_lsp.notes import SessionTitle
-from dsh_lsp.session.log import SessionHeader
+from dsh_lsp.session.log import SessionLog
 from dsh_lsp.wire import Wire
 
 MAX_TITLE_CHARS = 60
@@ -27,10 +27,14 @@ class Summary(Wire):
 
 
 class SummaryFold:
-    """The summary of a log that grows; `changed` says that it is another one than the last that was taken."""
+    """The summary of a log; what comes later is given to it by `add`.
 
-    def __init__(self, header: SessionHeader) -> None:
+    `changed` says that it is another one than the last that was taken.
+    """
+
+    def __init__(self, log: SessionLog) -> None:
         self.changed = True
+        header = log.header
         self._summary = Summary(
             session=header.id,
             title="",
@@ -39,6 +43,8 @@ class SummaryFold:
             updated_at=header.created_at,
             parent=header.parent_session,
         )
+        for event in log.facts():
+            self.add(event)
 
     def add(self, event: LogEvent) -> None:
         """Take one more event."""

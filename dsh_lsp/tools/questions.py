@@ -6,7 +6,6 @@ cancel ends the question without an answer, and one that comes later counts for 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -16,8 +15,6 @@ from dsh_lsp.errors import ToolError, UsageError
 from dsh_lsp.hooks import Waterfall
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.tools.tool import Execution
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

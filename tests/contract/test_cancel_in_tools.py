@@ -11,7 +11,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from dsh_lsp.abort import AbortSignal
+from dsh_lsp.abort import USER, AbortSignal
 from dsh_lsp.plugins.tools.edit_file import EditFile
 from dsh_lsp.plugins.tools.list_files import ListFiles
 from dsh_lsp.plugins.tools.read_file import ReadFile
@@ -22,7 +22,6 @@ from dsh_lsp.tools.registry import ToolRegistry
 from dsh_lsp.tools.tool import Execution
 from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.files import FileWorkspace, accept_all
-from tests.support.loop import USER
 
 BOUND_S = 5.0  # each would take a minute, but for the large file: some ten seconds
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from dsh_lsp.abort import Cause
+from dsh_lsp.abort import USER, Cause
 from dsh_lsp.events import EndedByAbort
 from dsh_lsp.llm.scripted import call, hold, say
 from tests.support.headless import headless
-from tests.support.loop import USER, Waits, committed, ends, outcomes, settled, texts, until
+from tests.support.loop import Waits, committed, ends, outcomes, settled, texts, until
 
 
 async def mid_stream(h) -> None:

@@ -8,7 +8,7 @@ from contextlib import aclosing
 import anyio
 import pytest
 
-from dsh_lsp.abort import Aborted, AbortSignal, Cause
+from dsh_lsp.abort import USER, Aborted, AbortSignal
 from dsh_lsp.llm.adapter import ModelRequest
 from dsh_lsp.llm.http_adapter import HttpAdapter
 from dsh_lsp.messages import (
@@ -32,8 +32,6 @@ from tests.support.model_server import (
 from tests.support.reading import assert_reads, collect, finish_of
 from tests.support.wire_vectors import VECTORS
 from tests.support.wire_vectors.vector import Vector
-
-USER = Cause(kind="user")
 
 
 def readers(vector: Vector) -> tuple[str, ...]:

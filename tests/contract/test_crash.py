@@ -17,6 +17,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from dsh_lsp.abort import USER
 from dsh_lsp.agent.inbox import Inbox
 from dsh_lsp.decisions import (
     Allowed,
@@ -39,7 +40,7 @@ from dsh_lsp.session.log import SessionLog
 from dsh_lsp.session.store import SessionStore
 from tests.support.disk import RecordingFile, crashes
 from tests.support.headless import Add, Headless, headless
-from tests.support.loop import USER, Acts, Waits, settled
+from tests.support.loop import Acts, Waits, settled
 
 FILE = "s1.jsonl"
 SECOND_CRASH_EVERY = 7 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 28

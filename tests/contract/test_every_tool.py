@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import PydanticUndefined
 
-from dsh_lsp.abort import AbortSignal
+from dsh_lsp.abort import USER, AbortSignal
 from dsh_lsp.decisions import EffectKind
 from dsh_lsp.llm.scripted import call_text, say
 from dsh_lsp.plugin import Context
@@ -33,7 +33,6 @@ from dsh_lsp.workspace.port import Workspace
 from tests.support.fake_workspace import FakeWorkspace
 from tests.support.headless import headless
 from tests.support.headless_tools import answers, codes
-from tests.support.loop import USER
 
 FOUND = find_tools()
 EVERY = pytest.mark.parametrize("kind", FOUND, ids=lambda kind: kind.name)

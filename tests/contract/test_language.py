@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
+from dsh_lsp.abort import USER
 from dsh_lsp.errors import EditorError
 from dsh_lsp.llm.scripted import call, say
 from dsh_lsp.plugins import diagnostics
@@ -21,7 +22,7 @@ from dsh_lsp.workspace.rope import Rope
 from tests.support.fake_languages import FakeLanguageServers, problem
 from tests.support.fake_workspace import FakeWorkspace
 from tests.support.headless_tools import answers, codes, errors, with_plugins
-from tests.support.loop import USER, until
+from tests.support.loop import until
 
 FILES = {"a.py": "x = 1\n", "b.py": "y = x\n"}
 

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
+from dsh_lsp.abort import USER
 from dsh_lsp.decisions import (
     ApprovalAsked,
     EditLanded,
@@ -41,7 +42,7 @@ from tests.contract.test_crash import HERE
 from tests.contract.test_session_lines import answer, called
 from tests.support.disk import RecordingFile
 from tests.support.headless import Add, headless
-from tests.support.loop import USER, ends, texts
+from tests.support.loop import ends, texts
 
 ROOT = Path(__file__).parents[2]
 DONE = Ended(kind="completed")

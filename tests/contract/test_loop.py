@@ -2,62 +2,18 @@
 
 from __future__ import annotations
 
-import anyio
-import anyio.lowlevel
 import pytest
 
-from dsh_lsp.abort import Cause
-from dsh_lsp.decisions import Effect
+from dsh_lsp.abort import USER
 from dsh_lsp.events import (
     ToolResult,
-    TurnEnd,
     decode_event,
     encode_event,
 )
 from dsh_lsp.llm.scripted import call, call_text, say, think
 from dsh_lsp.session.surface import derive_messages
-from dsh_lsp.tools.tool import (
-    Execution,
-    Tool,
-    ToolArgs,
-    ToolOutput,
-)
 from tests.support.headless import Add, headless
-
-USER = Cause(kind="user")
-
-
-def end_kinds(log):
-    return [event.data.reason.kind for event in log if isinstance(event.data, TurnEnd)]
-
-
-class NoArgs(ToolArgs):
-    pass
-
-
-class Waits(Tool[NoArgs]):
-    """A tool that runs until the test lets it end."""
-
-    name = "waits"
-    description = "Wait."
-    Args = NoArgs
-
-    def __init__(self, name="waits", mode="exclusive", ignores_cancel=False):
-        self.name, self.mode = name, mode
-        self.started, self.release = anyio.Event(), anyio.Event()
-        self.ignores_cancel = ignores_cancel
-
-    async def execute(self, args, execution: Execution):
-        self.started.set()
-        if self.ignores_cancel:
-            await self.release.wait()
-        else:
-            with execution.signal.guard():
-                await self.release.wait()
-        return ToolOutput(text=f"{self.name} done")
-
-    def effects(self, args) -> list[Effect]:
-        return []
+from tests.support.loop import Waits, ends
 
 
 async def test_a_tool_turn_logs_question_call_result_answer_and_its_boundaries() -> None:
@@ -87,7 +43,7 @@ async def test_a_tool_turn_logs_question_call_result_answer_and_its_boundaries()
         result = h.of("tool/result")[0].data
         assert isinstance(result, ToolResult)
         assert result.message.content[0].text == "3"
-        assert end_kinds(h.log) == ["completed"]
+        assert ends(h.log) == ["completed"]
 
 
 async def test_the_whole_log_survives_the_disk() -> None:
@@ -107,7 +63,7 @@ async def test_what_a_tool_had_done_before_a_cancel_is_not_hidden() -> None:
         await h.idle()
         text = h.of("tool/result")[0].data.message.content[0].text
         assert "aborted" in text
-        assert "waits done" in text
+        assert text.endswith("\ndone")
 
 
 @pytest.mark.parametrize(
@@ -126,4 +82,4 @@ async def test_a_bad_call_is_a_result_that_the_model_reads(reply, code, words) -
         result = h.of("tool/result")[0].data
         assert result.error.code == code
         assert words in result.message.content[0].text
-        assert end_kinds(h.log) == ["completed"]
+        assert ends(h.log) == ["completed"]

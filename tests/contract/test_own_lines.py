@@ -5,12 +5,12 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from dsh_lsp.abort import Aborted
+from dsh_lsp.abort import USER, Aborted
 from dsh_lsp.agent.hooks import Enter, PreStep, Retry
 from dsh_lsp.errors import SessionError, UsageError
 from dsh_lsp.llm.scripted import call, fail, hold, say
 from tests.support.headless import Add, headless
-from tests.support.loop import USER, Refuse, Waits, committed, ends, notice, outcomes, settled, splices, texts, until
+from tests.support.loop import Refuse, Waits, committed, ends, notice, outcomes, settled, splices, texts, until
 
 
 async def test_l201_input_is_history_only_once_its_request_is_prepared() -> None:

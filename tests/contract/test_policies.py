@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsh_lsp.abort import AbortSignal, Cause
+from dsh_lsp.abort import USER, AbortSignal, Cause
 from dsh_lsp.decisions import (
     Allowed,
     ApprovalAsked,
@@ -26,7 +26,7 @@ from dsh_lsp.plugins import approval, timeout
 from dsh_lsp.plugins.approval import TABLE, decide, joined
 from dsh_lsp.tools.pipeline import Allow, Ask, Denied
 from tests.support.headless_tools import Does, answers, calls, codes, errors, with_plugins
-from tests.support.loop import USER, ends, notice, texts, until
+from tests.support.loop import ends, notice, texts, until
 
 MODES = get_args(Mode)
 KINDS = get_args(EffectKind)

@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
+from dsh_lsp.abort import USER
 from dsh_lsp.errors import LlmFailure, SessionError
 from dsh_lsp.llm.adapter import ModelRequest
 from dsh_lsp.llm.meter import price_of, price_of_text
@@ -22,7 +23,7 @@ from dsh_lsp.plugins.shortening import Settings
 from dsh_lsp.plugins.summary import INSTRUCTION
 from dsh_lsp.wire import dumps, encode
 from tests.support.headless_tools import Does, with_plugins
-from tests.support.loop import USER, ends, settled, texts, until
+from tests.support.loop import ends, settled, texts, until
 
 WINDOW = 4_000
 QUICK = retry.Settings(first_seconds=0.001, max_seconds=0.001)

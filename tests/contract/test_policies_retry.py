@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dsh_lsp.abort import USER
 from dsh_lsp.agent.hooks import Retry
 from dsh_lsp.errors import LlmFailure
 from dsh_lsp.llm.scripted import ScriptedAdapter, call, fail, say
@@ -17,7 +18,7 @@ from dsh_lsp.plugins import retry
 from dsh_lsp.plugins.retry import GiveUp, RetryWait, Settings, Spent, is_transient, plan
 from tests.support.headless import Add
 from tests.support.headless_tools import with_plugins
-from tests.support.loop import USER, ends, settled, texts, until
+from tests.support.loop import ends, settled, texts, until
 
 QUICK = (retry, Settings(first_seconds=0.001, max_seconds=0.001))
 SLOW = (retry, Settings(first_seconds=60.0, max_seconds=60.0, budget_seconds=1000.0))

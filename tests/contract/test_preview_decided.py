@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from dsh_lsp.abort import Cause
+from dsh_lsp.abort import USER
 from dsh_lsp.lsp.proposal import STILL_SHOWN
 from tests.support.review_bench import Bench, play
 
@@ -34,7 +34,7 @@ def test_what_a_preview_applies_after_the_decision_is_logged_and_taken_back(
         proposed = bench.propose(await bench.edit("a.py", "a\nB\nc\n"))
         await anyio.sleep(5)
         if decides == "cancels":
-            proposed.signal.abort(Cause(kind="user"))
+            proposed.signal.abort(USER)
         else:
             bench.reviews.reject("all", uri=None, comment="no")
         await anyio.sleep(0.5)

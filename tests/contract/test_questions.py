@@ -5,6 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from dsh_lsp.abort import USER
 from dsh_lsp.decisions import QuestionAnswered, QuestionAsked
 from dsh_lsp.llm.scripted import call, say
 from dsh_lsp.plugins.tools.ask import Ask
@@ -12,7 +13,7 @@ from dsh_lsp.tools.pipeline import ToolHooks
 from dsh_lsp.tools.questions import Questions
 from tests.support.headless import headless
 from tests.support.headless_tools import answers, codes
-from tests.support.loop import USER, until
+from tests.support.loop import until
 
 ASKS = call("ask", id="c1", question="Which one?", options=["a", "a", "b"], free_text=False)
 

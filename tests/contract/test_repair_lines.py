@@ -5,6 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from dsh_lsp.abort import USER
 from dsh_lsp.agent.inbox import Inbox
 from dsh_lsp.errors import SessionError
 from dsh_lsp.events import (
@@ -35,7 +36,7 @@ from tests.contract.test_session_lines import (
     result,
 )
 from tests.support.headless import Add, headless
-from tests.support.loop import USER, committed, notice, numbered, settled, texts, until
+from tests.support.loop import committed, notice, numbered, settled, texts, until
 
 
 def row(event: LogEvent) -> str:

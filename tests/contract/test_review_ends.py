@@ -10,7 +10,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from dsh_lsp.abort import AbortSignal, Cause
+from dsh_lsp.abort import USER, AbortSignal
 from dsh_lsp.errors import ToolError
 from dsh_lsp.events import Ended, TurnEnd, TurnStart
 from dsh_lsp.lsp.landed import MAX_MARKS
@@ -25,7 +25,6 @@ AFTER = BEFORE.replace("two", "2")
 EGLOT = Manners(name="eglot", tells="debounced", delay=0.5, stale="error")
 PLAIN = Manners()
 LIAR = Manners(name="a liar", lies=1)
-USER = Cause(kind="user")
 TOLD_S = 0.15  # when Neovim tells of a change
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import anyio
 from hypothesis import HealthCheck, given, settings
 
-from dsh_lsp.abort import AbortSignal, Cause
+from dsh_lsp.abort import USER, AbortSignal
 from dsh_lsp.decisions import EditLanded
 from dsh_lsp.errors import SessionError, ToolError
 from dsh_lsp.workspace.changes import Prepared
@@ -79,7 +79,7 @@ class Machine:
         if busy:
             self.watch.breaks(f"7: {busy} are accepted and nobody works on them")
         for signal in self.signals:
-            signal.abort(Cause(kind="user"))
+            signal.abort(USER)
         await anyio.sleep(REST_S)
         self.watch.at_the_end(self.outcomes)
         if len(self.outcomes) != len(self.signals):
@@ -104,7 +104,7 @@ class Machine:
                 if chosen:
                     self.tasks.start_soon(self.take_back, chosen)
             case Cancel(number) if self.signals:
-                self.signals[number % len(self.signals)].abort(Cause(kind="user"))
+                self.signals[number % len(self.signals)].abort(USER)
             case _:
                 pass
 

@@ -10,6 +10,7 @@ import anyio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dsh_lsp.abort import USER
 from dsh_lsp.decisions import Effect
 from dsh_lsp.events import LogEvent, ToolResult
 from dsh_lsp.llm.scripted import Reply, call, say
@@ -18,7 +19,7 @@ from dsh_lsp.tools.pipeline import Denied
 from dsh_lsp.tools.tool import Execution, Mode, Tool, ToolArgs
 from tests.support.headless import Headless, headless
 from tests.support.headless_tools import Does, answered, answers, codes
-from tests.support.loop import USER, ends, settled, until
+from tests.support.loop import ends, settled, until
 
 NET = ("TOOL_OUTCOME_UNKNOWN", "TOOL_NOT_STARTED")
 LONG = 60  # ticks after which a run that still goes on is forced

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dsh_lsp.abort import USER
 from dsh_lsp.errors import UsageError
 from dsh_lsp.events import (
     AssistantChunk,
@@ -43,7 +44,7 @@ from dsh_lsp.messages import (
 )
 from dsh_lsp.session.log import SessionHeader, SessionLog
 from dsh_lsp.session.surface import derive_messages
-from tests.support.loop import USER, Refuse, notice, numbered, texts
+from tests.support.loop import Refuse, notice, numbered, texts
 
 DONE = Ended(kind="completed")
 CONFIG = CallConfig(provider="p", model="m")

@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from dsh_lsp.abort import AbortSignal
+from dsh_lsp.abort import USER, AbortSignal
 from dsh_lsp.errors import ToolError
 from dsh_lsp.llm.scripted import call
 from dsh_lsp.plugins.tools.shell import Shell
@@ -21,7 +21,6 @@ from dsh_lsp.shell.guard import read_row
 from dsh_lsp.shell.process import run_command
 from dsh_lsp.shell.rules import ShellSettings
 from tests.support.headless_tools import answers, codes, with_plugins
-from tests.support.loop import USER
 from tests.support.shell_bench import KEY, Here, run
 
 

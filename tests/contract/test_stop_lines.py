@@ -5,6 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from dsh_lsp.abort import USER
 from dsh_lsp.agent.hooks import RequestDraft
 from dsh_lsp.agent.prompt import Section, SystemPrompt
 from dsh_lsp.errors import UsageError
@@ -13,19 +14,7 @@ from dsh_lsp.llm.scripted import Reply, call, fail, finish_as, hold, say
 from dsh_lsp.messages import BlockEnd, CallConfig, Finish, TextBlock, ToolCallBlock
 from dsh_lsp.session.surface import derive_messages
 from tests.support.headless import Add, headless
-from tests.support.loop import (
-    RAW,
-    USER,
-    Acts,
-    RawAdapter,
-    Refuse,
-    Waits,
-    committed,
-    ends,
-    numbered,
-    outcomes,
-    texts,
-)
+from tests.support.loop import RAW, Acts, RawAdapter, Refuse, Waits, committed, ends, numbered, outcomes, texts
 
 
 def steer_once(h) -> None:

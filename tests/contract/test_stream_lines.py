@@ -5,6 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from dsh_lsp.abort import USER
 from dsh_lsp.agent.hooks import Retry
 from dsh_lsp.agent.prompt import Section, SystemPrompt
 from dsh_lsp.agent.snapshot import CLEARED, SOURCE
@@ -25,7 +26,7 @@ from dsh_lsp.messages import (
     UserSource,
 )
 from tests.support.headless import Add, headless
-from tests.support.loop import RAW, USER, Acts, RawAdapter, Refuse, ends, settled, texts, until
+from tests.support.loop import RAW, Acts, RawAdapter, Refuse, ends, settled, texts, until
 
 
 async def again(failed, call_next):

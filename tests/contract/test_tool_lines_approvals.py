@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from dsh_lsp.abort import AbortSignal
+from dsh_lsp.abort import USER, AbortSignal
 from dsh_lsp.decisions import Allowed, ApprovalAsked, ApprovalDecided, Effect, Refused
 from dsh_lsp.errors import UsageError
 from dsh_lsp.llm.scripted import say
@@ -16,7 +16,7 @@ from dsh_lsp.tools.registry import ToolRegistry
 from dsh_lsp.tools.tool import Execution
 from tests.support.headless import headless
 from tests.support.headless_tools import Does, answers, calls, codes, errors, with_plugins
-from tests.support.loop import USER, until
+from tests.support.loop import until
 
 RUN = Effect(kind="command", detail="ls", grant_key="command:ls")
 

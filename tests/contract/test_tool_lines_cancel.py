@@ -8,7 +8,7 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from dsh_lsp.abort import AbortSignal, Cause
+from dsh_lsp.abort import USER, AbortSignal, Cause
 from dsh_lsp.llm.scripted import say
 from dsh_lsp.tools.outcome import ABORTED_BEFORE_DISPATCH, Outcome
 from dsh_lsp.tools.pipeline import Accept, Denied, ToolHooks, ToolPipeline
@@ -16,7 +16,7 @@ from dsh_lsp.tools.registry import ToolRegistry
 from dsh_lsp.tools.tool import Execution, ToolOutput
 from tests.support.headless import headless
 from tests.support.headless_tools import Does, answered, answers, calls, codes, errors, tool_events
-from tests.support.loop import USER, ends, notice, settled, texts, until
+from tests.support.loop import ends, notice, settled, texts, until
 
 BEFORE = "ABORTED_BEFORE_DISPATCH"
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from dsh_lsp.abort import Cause
+from dsh_lsp.abort import USER, Cause
 from dsh_lsp.errors import UsageError
 from dsh_lsp.llm.scripted import call, call_text, say
 from dsh_lsp.plugins import repeat, timeout
 from dsh_lsp.tools.pipeline import Denied
 from dsh_lsp.tools.registry import ToolRegistry
 from tests.support.headless_tools import Does, answers, calls, codes, with_plugins
-from tests.support.loop import USER, ends, texts, until
+from tests.support.loop import ends, texts, until
 
 
 def says(answer):

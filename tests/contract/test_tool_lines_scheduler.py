@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dsh_lsp.abort import USER
 from dsh_lsp.llm.scripted import call, say
 from dsh_lsp.session_settings import Settings
 from dsh_lsp.settings import read_settings
@@ -19,7 +20,7 @@ from tests.support.headless_tools import (
     errors,
     tool_events,
 )
-from tests.support.loop import USER, Refuse, ends, notice, settled, texts, until
+from tests.support.loop import Refuse, ends, notice, settled, texts, until
 
 
 async def test_l075_two_calls_that_may_overlap_both_run_before_either_ends() -> None:

@@ -9,7 +9,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from dsh_lsp.abort import AbortSignal, Cause
+from dsh_lsp.abort import USER, AbortSignal
 from dsh_lsp.decisions import Effect
 from dsh_lsp.errors import UsageError
 from dsh_lsp.events import AssistantChunk, InboxSpliced, LogEvent, TurnEnd
@@ -18,16 +18,10 @@ from dsh_lsp.session.log import SessionLog
 from dsh_lsp.tools.tool import (
     Execution,
     Tool,
-    ToolArgs,
     ToolOutput,
 )
 from tests.support.headless import Add, headless
-
-USER = Cause(kind="user")
-
-
-class NoArgs(ToolArgs):
-    pass
+from tests.support.loop import NoArgs
 
 
 class Deaf(Tool[NoArgs]):

@@ -9,7 +9,6 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-from dsh_lsp.abort import Cause
 from dsh_lsp.decisions import Effect
 from dsh_lsp.events import EventData, InboxSpliced, LogEvent, TurnEnd
 from dsh_lsp.llm.adapter import ModelRequest, PreparedCall
@@ -26,8 +25,6 @@ from dsh_lsp.messages import (
     UserMessage,
 )
 from dsh_lsp.tools.tool import Execution, Tool, ToolArgs, ToolOutput
-
-USER = Cause(kind="user")
 
 
 def ends(log: Iterable[LogEvent]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 
-from dsh_lsp.abort import AbortSignal, Cause
+from dsh_lsp.abort import USER, AbortSignal
 from dsh_lsp.agent.driver import Agent, AgentParts
 from dsh_lsp.agent.hooks import Enter, PreStep, Reject, Retry
 from dsh_lsp.agent.prompt import Section, SystemPrompt
@@ -68,8 +68,8 @@ class Stage:
                 return
             if self.agent.phase == "maintenance":
                 self.gate.set()  # a job is its caller's, who is waited for
-            self.agent.cancel(Cause(kind="user"))
-            self.agent.cancel(Cause(kind="user"))
+            self.agent.cancel(USER)
+            self.agent.cancel(USER)
             turn = self.agent.turn
             for _ in range(TICKS_TO_FORCE):
                 if self.agent.phase == "idle" or self.agent.turn != turn:
@@ -164,7 +164,7 @@ class Stage:
     def do_cancel(self, action: Action) -> None:
         was = self.agent.phase
         self.latched_at = self.latched_at if action.flag else None
-        done = self.agent.cancel(Cause(kind="user"), keep_inbox=action.flag)
+        done = self.agent.cancel(USER, keep_inbox=action.flag)
         self.watch.hold(done.was_running == (was != "idle"), "cancel does not say what it met")
         self.watch.hold(action.flag or not self.agent.inbox.pending, "a cancel left input waiting")
 

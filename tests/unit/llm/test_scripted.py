@@ -5,7 +5,7 @@ import asyncio
 import anyio
 import pytest
 
-from dsh_lsp.abort import Aborted, AbortSignal, Cause
+from dsh_lsp.abort import USER, Aborted, AbortSignal
 from dsh_lsp.errors import LlmFailure
 from dsh_lsp.llm.adapter import ModelRequest
 from dsh_lsp.llm.assemble import BlockAssembler
@@ -116,6 +116,6 @@ async def test_cancelling_stops_a_hold_and_a_pause(delay_s: float) -> None:
     adapter = ScriptedAdapter([hold(anyio.Event()) + say("never")], delay_s=delay_s)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(anyio.sleep, 0.01)
-        asyncio.get_running_loop().call_later(0.01, signal.abort, Cause(kind="user"))
+        asyncio.get_running_loop().call_later(0.01, signal.abort, USER)
         with pytest.raises(Aborted):
             await play(adapter, request(signal))

@@ -22,11 +22,13 @@ def said(text: str, source=None) -> UserMessage:
 
 def fold_of(*data, clock: int = 50) -> Summary:
     log = SessionLog(SessionHeader(id="s", created_at=10, cwd="/w"), clock=lambda: clock)
-    fold = SummaryFold(log.header)
+    fold = SummaryFold(log)
     log.appended.listen(fold.add)
     for item in data:
         log.append(item)
-    return fold.take()
+    summary = fold.take()
+    assert SummaryFold(log).take() == summary, "whoever comes later sees the same"
+    return summary
 
 
 def test_a_session_is_called_by_its_first_words_until_it_is_renamed() -> None:

@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsh_lsp.abort import Aborted, AbortSignal
+from dsh_lsp.abort import USER, Aborted, AbortSignal
 from dsh_lsp.errors import ToolError
 from dsh_lsp.plugins.tools.edit_file import EditFile, EditFileArgs, Replacement, replaced
 from dsh_lsp.tools.tool import Execution
 from dsh_lsp.workspace.rope import Rope
 from tests.support.fake_workspace import FakeWorkspace
-from tests.support.loop import USER
 
 FAR = "-" * 5_000
 

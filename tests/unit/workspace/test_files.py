@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from dsh_lsp.abort import AbortSignal, Cause
+from dsh_lsp.abort import USER, AbortSignal
 from dsh_lsp.decisions import EditLanded, Position, Range, ReviewDecided, ReviewOpened
 from dsh_lsp.errors import ToolError
 from dsh_lsp.events import TurnStart
@@ -155,7 +155,7 @@ async def test_a_cancel_leaves_the_file_as_it_is_and_says_so(tmp_path: Path) -> 
 
     async def decide(question: HunkQuestion) -> Choice:
         if question.number == 2:
-            signal.abort(Cause(kind="user"))
+            signal.abort(USER)
             await anyio.sleep_forever()
         return Choice(accepts=True)
 

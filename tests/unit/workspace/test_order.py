@@ -7,9 +7,8 @@ from anyio.abc import TaskGroup
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsh_lsp.abort import AbortSignal
+from dsh_lsp.abort import USER, AbortSignal
 from dsh_lsp.workspace.order import Order
-from tests.support.loop import USER
 from tests.support.review_bench import run_virtually
 
 WHAT = st.sampled_from(["propose", "fail", "cancel", "never"])
