@@ -22,6 +22,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
     sys.dont_write_bytecode = False
 
+os.environ["GIT_TEMPLATE_DIR"] = ""  # a repository of a test needs no sample hooks, which are most of its files
+
 BLOCKBUSTER = BlockBuster("dsh_lsp")
 LOOPBACK = ("127.", "::1", "localhost", "0:0:0:0:0:0:0:1")
 

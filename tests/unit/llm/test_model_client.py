@@ -51,9 +51,13 @@ def test_importing_the_adapter_does_not_import_the_http_client() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_asking_a_server_does_not_import_the_command_line_of_the_http_client() -> None:
+def test_asking_a_server_imports_no_command_line_and_looks_once_for_what_is_not_there() -> None:
     code = """
 import sys, anyio
+class RecordingFinder:
+    def __init__(self): self.names = []
+    def find_spec(self, name, path=None, target=None): self.names.append(name)
+sys.meta_path.insert(0, finder := RecordingFinder())
 from dsh_lsp.errors import LlmError
 from dsh_lsp.llm.endpoint import EndpointSettings
 from dsh_lsp.llm.model_client import ModelClient
@@ -61,10 +65,11 @@ try:
     client = ModelClient(EndpointSettings(base_url="http://127.0.0.1:9"))
     anyio.run(lambda: client.get("/models", {}, key=None, timeout_s=9))
 except LlmError as error:
-    print(error.failure.code, "httpx" in sys.modules, "rich" in sys.modules or "click" in sys.modules)
+    looked_for = [name for name in finder.names if name in ("rich", "click", "sniffio")]
+    print(error.failure.code, "httpx" in sys.modules, looked_for)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    assert done.stdout == "TRANSPORT True False\n"
+    assert done.stdout == "TRANSPORT True ['sniffio', 'sniffio']\n", "anyio looks for it, and we do"
 
 
 async def test_nobody_is_trusted_where_nobody_shows_a_certificate() -> None:
