@@ -13,6 +13,11 @@ import pytest
 from blockbuster import BlockBuster
 from hypothesis import settings
 
+from dsh_lsp.lsp.compiled_types import import_types
+
+gc.disable()  # all that is imported and collected stays: see `pytest_collection_finish`
+import_types()
+
 # In CI, hypothesis would draw the same examples each time.
 settings.register_profile("default", deadline=None, derandomize=False, max_examples=50)
 settings.register_profile("long", deadline=None, derandomize=False, max_examples=5_000)
@@ -21,6 +26,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 # Each of the hundreds of servers that are started would compile the package again.
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
     sys.dont_write_bytecode = False
+
+os.environ["GIT_TEMPLATE_DIR"] = ""  # a repository of a test needs no sample hooks, which are most of its files
 
 BLOCKBUSTER = BlockBuster("dsh_lsp")
 LOOPBACK = ("127.", "::1", "localhost", "0:0:0:0:0:0:0:1")
@@ -43,6 +50,7 @@ sys.addaudithook(_refuse_the_network)
 def pytest_collection_finish() -> None:
     """Let the garbage collector look through what tests make, not again and again through all that was imported."""
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -41,6 +41,11 @@ class EndpointSettings(BaseModel):
         """The server's name as shown to people."""
         return urlsplit(self.base_url).netloc
 
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the server is asked over TLS."""
+        return urlsplit(self.base_url).scheme == "https"
+
     def url_of(self, path: str) -> str:
         """The address of a path below the base; a query of its own comes beside that of the base."""
         parts, (path, _, query) = urlsplit(self.base_url), path.partition("?")

@@ -12,7 +12,7 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -32,12 +32,11 @@ from dsh_lsp.llm.failures import (
     with_hints,
     without_key,
 )
+from dsh_lsp.llm.http_library import import_alone, nobody_trusted, trusted
 from dsh_lsp.messages import Chunk, Finish, ReasoningDelta, TextDelta
 from dsh_lsp.wire import JsonObject
 
 if TYPE_CHECKING:
-    import ssl
-
     import httpx
 
 log = logging.getLogger(__name__)
@@ -292,6 +291,9 @@ class ModelClient:
             return self._client
 
     def _new_client(self) -> httpx.AsyncClient:
+        import_alone()
+        from urllib.request import getproxies
+
         import httpx
 
         settings = self._settings
@@ -310,16 +312,8 @@ class ModelClient:
             limits=httpx.Limits(keepalive_expiry=self._keep_idle_s),
             follow_redirects=False,
             transport=self._transport,
-            verify=_trusted(),
+            verify=trusted() if settings.is_encrypted or getproxies() else nobody_trusted(),
         )
-
-
-@cache
-def _trusted() -> ssl.SSLContext:
-    """The certificates that this machine trusts: each reading takes longer than all else that opens a client."""
-    import httpx
-
-    return httpx.create_ssl_context()
 
 
 def transport_failure(error: httpx.HTTPError, *, host: str) -> LlmFailure:

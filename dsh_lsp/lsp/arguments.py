@@ -19,7 +19,9 @@ from dsh_lsp.wire import to_camel
 class Arguments(BaseModel):
     """Base of command arguments."""
 
-    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(
+        alias_generator=to_camel, extra="forbid", frozen=True, populate_by_name=True, defer_build=True
+    )
 
 
 class LspPosition(Arguments):

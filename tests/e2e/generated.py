@@ -98,7 +98,7 @@ class Play:
         self.ask("Edit.", calls)
 
     def read(self) -> None:
-        """The model reads both files, which shows what the server takes them for, once it was told of the last key."""
+        """The model reads both files, as the server has them once it was told of the last key."""
         time.sleep(TOLD_S)
         self.ask("Read.", [("read_file", {"path": name}) for name in FILES])
 

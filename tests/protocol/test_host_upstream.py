@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -20,6 +20,8 @@ from tests.support.raw_client import NO_ANSWER, RawClient
 STOCK = """
 import asyncio, sys
 import anyio
+from dsh_lsp.lsp.compiled_types import import_types
+import_types()  # for speed alone: the classes are those of the package
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
@@ -87,11 +89,11 @@ async def flood():
     task.cancel()
 
 @server.command("progress")
-async def progress():
-    await server.work_done_progress.create_async("token")
-    server.work_done_progress.begin("token", types.WorkDoneProgressBegin(title="x"))
-    server.work_done_progress.end("token", types.WorkDoneProgressEnd())
-    return len(server.work_done_progress.tokens)
+async def progress(token):
+    await server.work_done_progress.create_async(token)
+    server.work_done_progress.begin(token, types.WorkDoneProgressBegin(title="x"))
+    server.work_done_progress.end(token, types.WorkDoneProgressEnd())
+    return token in server.work_done_progress.tokens
 
 @server.thread()
 @server.feature("test/notified")
@@ -133,7 +135,7 @@ def cancel_lets_a_command_run_on(client: RawClient) -> bool:
     client.notify("$/cancelRequest", {"id": slow})
     assert client.reply(slow)["error"]["code"] == -32800
     time.sleep(0.4)
-    return run(client, "seen")["result"] == ["ran to its end"]
+    return "ran to its end" in run(client, "seen")["result"]
 
 
 def cancel_tears_a_shield(client: RawClient) -> bool:
@@ -141,11 +143,13 @@ def cancel_tears_a_shield(client: RawClient) -> bool:
     client.notify("$/cancelRequest", {"id": shielded})
     assert client.reply(shielded)["error"]["code"] == -32800
     time.sleep(0.4)
-    return run(client, "seen")["result"] == []
+    return "the shield held" not in run(client, "seen")["result"]
 
 
 def bad_params_are_a_popup_and_no_answer(client: RawClient) -> bool:
-    return is_unanswered(client, client.post("textDocument/hover", {"textDocument": {}})) and bool(popups(client))
+    before = len(popups(client))
+    hover = client.post("textDocument/hover", {"textDocument": {}})
+    return is_unanswered(client, hover) and len(popups(client)) > before
 
 
 def a_request_without_params_gets_no_answer(client: RawClient) -> bool:
@@ -153,8 +157,9 @@ def a_request_without_params_gets_no_answer(client: RawClient) -> bool:
 
 
 def a_result_that_is_no_json_gets_no_answer(client: RawClient) -> bool:
+    before = len(popups(client))
     command = client.post("workspace/executeCommand", {"command": "set", "arguments": []})
-    return is_unanswered(client, command) and bool(popups(client))
+    return is_unanswered(client, command) and len(popups(client)) > before
 
 
 def not_a_number_breaks_the_json(client: RawClient) -> bool:
@@ -169,7 +174,7 @@ def a_client_that_does_not_read_stops_the_loop(client: RawClient) -> bool:
     time.sleep(0.5)  # 50 beats of a loop that runs
     client.resume_reading()
     client.reply(flood)
-    return len(run(client, "seen")["result"]) < 20
+    return run(client, "seen")["result"].count("beat") < 20
 
 
 def a_nested_message_is_taken_for_one(client: RawClient) -> bool:
@@ -220,9 +225,10 @@ def a_header_in_lower_case_is_not_heard(client: RawClient) -> bool:
 
 
 def invalid_json_is_a_popup_without_an_error(client: RawClient) -> bool:
+    before, heard = len(popups(client)), len(client.messages)
     client.send_body(b"{nope")
     run(client, "echo", 1)
-    return bool(popups(client)) and not any("error" in message for message in client.messages)
+    return len(popups(client)) > before and not any("error" in message for message in client.messages[heard:])
 
 
 def a_second_initialize_is_welcome(client: RawClient) -> bool:
@@ -236,13 +242,14 @@ def a_request_after_shutdown_gets_no_answer(client: RawClient) -> bool:
 
 def a_progress_token_is_never_freed(client: RawClient) -> bool:
     client.on_request("window/workDoneProgress/create", lambda _params: None)
-    return run(client, "progress")["result"] == 1
+    return run(client, "progress", "one")["result"] is True
 
 
 def a_progress_is_made_without_the_capability(client: RawClient) -> bool:
     client.on_request("window/workDoneProgress/create", lambda _params: None)
-    run(client, "progress")
-    return any(m.get("method") == "window/workDoneProgress/create" for m in client.messages)
+    run(client, "progress", "another")
+    asked = [m["params"]["token"] for m in client.messages if m.get("method") == "window/workDoneProgress/create"]
+    return "another" in asked
 
 
 TRAPS: tuple[Callable[[RawClient], bool], ...] = (
@@ -251,26 +258,41 @@ TRAPS: tuple[Callable[[RawClient], bool], ...] = (
     bad_params_are_a_popup_and_no_answer,
     a_request_without_params_gets_no_answer,
     a_result_that_is_no_json_gets_no_answer,
-    not_a_number_breaks_the_json,
     a_client_that_does_not_read_stops_the_loop,
     a_nested_message_is_taken_for_one,
     a_late_reply_is_a_popup,
+    a_bug_shows_its_traceback_to_the_client,
+    invalid_json_is_a_popup_without_an_error,
+    a_progress_token_is_never_freed,
+    a_progress_is_made_without_the_capability,
+)
+FATAL_TRAPS: tuple[Callable[[RawClient], bool], ...] = (
+    not_a_number_breaks_the_json,
     shutdown_fails_with_a_command_in_flight,
     exit_without_shutdown_is_a_success,
     a_signal_ends_it_without_ceremony,
     a_stray_print_breaks_the_stream,
-    a_bug_shows_its_traceback_to_the_client,
     a_header_in_lower_case_is_not_heard,
-    invalid_json_is_a_popup_without_an_error,
     a_second_initialize_is_welcome,
     a_request_after_shutdown_gets_no_answer,
-    a_progress_token_is_never_freed,
-    a_progress_is_made_without_the_capability,
 )
 
 
+@pytest.fixture(scope="module")
+def stock() -> Iterator[RawClient]:
+    """A server that outlives the traps that it falls into."""
+    with start() as client:
+        client.initialize()
+        yield client
+
+
 @pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.__name__)
-def test_stock_pygls_still_has_the_trap(trap: Callable[[RawClient], bool]) -> None:
+def test_stock_pygls_still_has_the_trap(stock: RawClient, trap: Callable[[RawClient], bool]) -> None:
+    assert trap(stock), f"pygls has mended this: {trap.__name__}; the override that answers it may go"
+
+
+@pytest.mark.parametrize("trap", FATAL_TRAPS, ids=lambda trap: trap.__name__)
+def test_stock_pygls_still_has_the_trap_that_ends_it(trap: Callable[[RawClient], bool]) -> None:
     with start() as client:
         client.initialize()
         assert trap(client), f"pygls has mended this: {trap.__name__}; the override that answers it may go"

@@ -22,7 +22,13 @@ Message = dict[str, Any]
 Answer = Callable[[Any], Any]
 
 WAIT_S = 10.0
-HOST_FIXTURE = ("-m", "tests.protocol.host_fixture")
+_FIXTURE = """
+from dsh_lsp.lsp.compiled_types import import_types
+import_types()
+from tests.protocol.host_fixture import main
+main()
+"""
+HOST_FIXTURE = ("-c", _FIXTURE)
 METHOD_NOT_FOUND = {"code": -32601, "message": "the test's editor does not know this method"}
 
 

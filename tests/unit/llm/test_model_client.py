@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ssl
 import subprocess
 import sys
 
@@ -7,6 +8,7 @@ import httpx
 import pytest
 
 from dsh_lsp.llm.endpoint import EndpointSettings
+from dsh_lsp.llm.http_library import nobody_trusted
 from dsh_lsp.llm.model_client import transport_failure
 
 
@@ -47,3 +49,32 @@ def test_a_query_of_the_base_url_goes_with_every_path() -> None:
 def test_importing_the_adapter_does_not_import_the_http_client() -> None:
     code = "import sys, dsh_lsp.llm.deepseek; sys.exit('httpx' in sys.modules or 'httpx_sse' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_asking_a_server_imports_no_command_line_and_looks_once_for_what_is_not_there() -> None:
+    code = """
+import sys, anyio
+class RecordingFinder:
+    def __init__(self): self.names = []
+    def find_spec(self, name, path=None, target=None): self.names.append(name)
+sys.meta_path.insert(0, finder := RecordingFinder())
+from dsh_lsp.errors import LlmError
+from dsh_lsp.llm.endpoint import EndpointSettings
+from dsh_lsp.llm.model_client import ModelClient
+try:
+    client = ModelClient(EndpointSettings(base_url="http://127.0.0.1:9"))
+    anyio.run(lambda: client.get("/models", {}, key=None, timeout_s=9))
+except LlmError as error:
+    looked_for = [name for name in finder.names if name in ("rich", "click", "sniffio")]
+    print(error.failure.code, "httpx" in sys.modules, looked_for)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout == "TRANSPORT True ['sniffio', 'sniffio']\n", "anyio looks for it, and we do"
+
+
+async def test_nobody_is_trusted_where_nobody_shows_a_certificate() -> None:
+    context = nobody_trusted()
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+    assert context.get_ca_certs() == []
+    assert EndpointSettings(base_url="https://x").is_encrypted
+    assert not EndpointSettings(base_url="http://x").is_encrypted

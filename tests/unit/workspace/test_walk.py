@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from subprocess import DEVNULL
@@ -109,7 +110,20 @@ def searched(root: Path, folder: Path, program: str | None, *held: str, glob: st
     return {match.path for match in found.matches}
 
 
-TREES = pytest.mark.parametrize(("table", "git"), [(GIT, True), (PLAIN, False)], ids=["git", "plain"])
+@dataclass(frozen=True)
+class Tree:
+    """A tree that nobody changes: what it was made of, where it is, and the texts of what is to be shown."""
+
+    table: dict[str, tuple[str, bool]]
+    root: Path
+    shown: dict[str, str]
+
+
+@pytest.fixture(scope="module", params=[(GIT, True), (PLAIN, False)], ids=["git", "plain"])
+def tree(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Tree:
+    table, git = request.param
+    root = tmp_path_factory.mktemp("tree") / "w"
+    return Tree(table, root, make(root, table, git=git))
 
 
 @pytest.fixture(params=["list_files", "ripgrep", "python"])
@@ -123,39 +137,31 @@ def files_of(request: pytest.FixtureRequest):
     }[request.param]
 
 
-@TREES
-def test_whoever_looks_sees_the_same_files(tmp_path: Path, table, git: bool, files_of) -> None:
-    root = tmp_path / "w"
-    shown = make(root, table, git=git)
+def test_whoever_looks_sees_the_same_files(tree: Tree, files_of) -> None:
+    root, shown = tree.root, tree.shown
     assert files_of(root, root) == set(shown)
     below = {name for name in shown if name.startswith("d/")}
     assert files_of(root, root / "d") == below, "the ignore files above the folder count too"
     assert files_of(root, root / "build") == {name for name in shown if name.startswith("build/")}
 
 
-@TREES
 @pytest.mark.parametrize("program", [ripgrep(), None], ids=["ripgrep", "python"])
 @pytest.mark.parametrize("glob", ["*", "**/*.log", "*.log", "!*.log", "node_modules/**", "*.{js,log}"])
-def test_a_glob_brings_nothing_back_that_is_left_out(tmp_path: Path, table, git: bool, program, glob: str) -> None:
-    root = tmp_path / "w"
-    shown = make(root, table, git=git)
-    found = searched(root, root, program, glob=glob)
-    assert found <= set(shown)
+def test_a_glob_brings_nothing_back_that_is_left_out(tree: Tree, program, glob: str) -> None:
+    found = searched(tree.root, tree.root, program, glob=glob)
+    assert found <= set(tree.shown)
     if glob == "*.log":
-        assert found == {name for name in shown if name.endswith(".log")}
+        assert found == {name for name in tree.shown if name.endswith(".log")}
 
 
-@TREES
 @pytest.mark.parametrize("program", [ripgrep(), None], ids=["ripgrep", "python"])
-def test_opening_a_file_changes_nothing_of_what_is_searched(tmp_path: Path, table, git: bool, program) -> None:
-    root = tmp_path / "w"
-    shown = make(root, table, git=git)
+def test_opening_a_file_changes_nothing_of_what_is_searched(tree: Tree, program) -> None:
     names = [
         name.removeprefix("+")
-        for name in table
+        for name in tree.table
         if not name.startswith(("inner", "module", "+module", "sub")) and name[-1] != "/"
     ]
-    assert searched(root, root, program, *names) == set(shown)
+    assert searched(tree.root, tree.root, program, *names) == set(tree.shown)
 
 
 def test_git_and_the_ignore_files_alone_leave_out_the_same(tmp_path: Path) -> None:
