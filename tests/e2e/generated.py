@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from tests.e2e.desk import EditorDesk, wait_for
+from tests.e2e.desk import wait_for
 from tests.e2e.story import DONE
-from tests.support.model_server import answer
+from tests.support.model_server import FakeModelServer, answer
 
 FILES = ("a.py", "b.py")  # the first is shown at the beginning
 LINES, TURNS, DEEDS = 12, 4, 9
@@ -38,6 +38,24 @@ def text_of(name: str) -> str:
 def names_in(text: str) -> list[str]:
     """The names of lines (`a07`, `b11`), of edits (`k003`), and of typed words (`w012`)."""
     return re.findall(r"\b[abkw]\d+\b", text)
+
+
+class Desk(Protocol):
+    """What is done through an editor's client."""
+
+    model: FakeModelServer
+
+    def run(self, command: str, **argument: Any) -> Any:
+        """Run a command that must not fail."""
+
+    def send(self, command: str, **argument: Any) -> int:
+        """Send a command, and go on."""
+
+    def pending(self) -> list[dict[str, Any]]:
+        """The hunks that wait for a decision."""
+
+    def on_disk(self, name: str) -> str:
+        """A file as it is saved."""
 
 
 class Hands(Protocol):
@@ -72,7 +90,7 @@ class Hands(Protocol):
 class Play:
     """One user, one editor, one seed; `untouched` are the lines that no edit has been proposed for, by file."""
 
-    desk: EditorDesk
+    desk: Desk
     hands: Hands
     chance: random.Random
     home: Path
@@ -172,7 +190,7 @@ class Play:
     # -- what came of it -------------------------------------------------------------------------------------
 
     def events(self) -> list[dict[str, Any]]:
-        (log,) = (self.home / "state").rglob("sessions/*.jsonl")
+        (log,) = self.home.rglob("sessions/*.jsonl")
         rows = [row for row in log.read_text().splitlines(keepends=True) if row.endswith("\n")]
         return [row for row in map(json.loads, rows) if "type" in row]
 
@@ -222,7 +240,7 @@ class Play:
             )
 
 
-def play(desk: EditorDesk, hands: Hands, seed: int, home: Path) -> None:
+def play(desk: Desk, hands: Hands, seed: int, home: Path) -> None:
     """Play some turns, look at what came of each, take all back, and look again."""
     user = Play(desk, hands, random.Random(seed), home)
     try:

@@ -98,7 +98,7 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
     const files = this.#filesOf(this.#store.session).filter(({ uri }) => (options.uri ?? uri) === uri);
     const asked = !options.preserveFocus; // else they come by themselves, and may have been decided meanwhile
     if (files.length === 0 && asked) void vscode.window.showInformationMessage('DSH: no edits wait for a review.');
-    if (files.length > 1 && !asked) return; // the editor would take the focus for several files
+    if (!asked && (files.length > 1 || !this.#isElsewhere())) return; // it would take the focus
     await this.#present(files, !asked, files.length > 1);
     this.#lenses.fire();
   }
