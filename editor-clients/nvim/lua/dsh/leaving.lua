@@ -9,7 +9,10 @@ local views = require('dsh.view')
 
 local M = {}
 
+local LOOK_MS = 500
+
 local leaving = {} ---@type table<string, dsh.Waiting> by hunk id
+local looking = false
 
 ---Whether nobody knows yet; nobody waits for a server that is gone, or for another session's.
 local function is_on_its_way(one)
@@ -42,9 +45,16 @@ function M.over(waits)
   return over
 end
 
----Whether there are any.
-function M.any()
-  return next(leaving) ~= nil
+---Call back in a moment if there are any: nobody tells of one that waits again.
+---@param callback fun()
+function M.look_again(callback)
+  if next(leaving) and not looking then
+    looking = true
+    vim.defer_fn(function()
+      looking = false
+      callback()
+    end, LOOK_MS)
+  end
 end
 
 return M

@@ -243,9 +243,10 @@ local function ask(server)
     tries = settle(failure and {} or result.files, callbacks) and 0 or tries + 1
     if again then
       M.refresh()
-    elseif leaving.any() or tries > 0 and tries <= TRIES then -- the server has not heard of the last keys yet
+    elseif tries > 0 and tries <= TRIES then -- the server has not heard of the last keys yet
       vim.defer_fn(M.refresh, AGAIN_MS)
     end
+    leaving.look_again(M.refresh)
     feed.emit('reviewed')
   end)
 end
