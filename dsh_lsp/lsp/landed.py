@@ -290,9 +290,16 @@ class LandedEdits:
         new = spelled_path_of(rename.new_uri) if rename.new_uri is not None else None
         if new is None:
             return
-        old = Path(identity(rename.uri))
+        old, seen = (
+            Path(identity(rename.uri)),
+            dict[str, Path](),
+        )  # by URI, for a log may have many edits of few files
         for edit in self._edits.values():
-            if edit.kind != "delete" and self._path(edit) == old:
+            uri = edit.new_uri or edit.uri
+            where = self._moved.get(edit.hunk) or seen.get(uri)
+            if where is None:
+                where = seen[uri] = self._path(edit)
+            if edit.kind != "delete" and where == old:
                 self._moved[edit.hunk] = new
 
     def _on_event(self, event: LogEvent) -> None:

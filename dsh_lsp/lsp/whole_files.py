@@ -75,10 +75,11 @@ class WholeFiles:
             return
         if outcome == "landed":
             self._log_landed(item, copy, made)
-            await anyio.to_thread.run_sync(remove_folders, prepared.path, prepared.made)
         else:
             self._tasks.start_soon(self._look_on, item, copy, made)
         self._settle([(item, item.as_outcome(outcome))])
+        if outcome == "landed":
+            await anyio.to_thread.run_sync(remove_folders, prepared.path, prepared.made)
 
     def _log_landed(self, item: Item, copy: str | None, made: int) -> None:
         view = Document(item.file.uri, None, item.file.text)
