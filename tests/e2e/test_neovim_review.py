@@ -159,6 +159,12 @@ def test_a_review_of_several_files_goes_from_one_to_the_next(desk: ClientDesk) -
     assert desk.wait_for_turns(1) == "completed"
 
 
+def lines_within(desk: ClientDesk, columns: int) -> list[str]:
+    """The proposed lines, if all of them fit into so many columns."""
+    lines = desk.proposed("calc.py")
+    return lines if all(len(line) <= columns for line in lines) else []
+
+
 def test_the_end_of_a_long_line_can_be_read_in_any_window(desk: ClientDesk) -> None:
     neovim = desk.neovim
     long = "    return " + " + ".join(f"term_{number}" for number in range(40)) + "  # END"
@@ -167,11 +173,10 @@ def test_the_end_of_a_long_line_can_be_read_in_any_window(desk: ClientDesk) -> N
     for command, columns in (("chat", 120), ("vsplit", 60)):
         neovim.command(f"{'Dsh chat' if command == 'chat' else command}")
         wait_for(lambda columns=columns: neovim.lua("return vim.api.nvim_win_get_width(0)") <= columns, "the room")  # type: ignore[misc]
-        desk.wait_for_screen("END")
-        lines = desk.proposed("calc.py")
+        lines = wait_for(lambda columns=columns: lines_within(desk, columns), "they fit into the window")  # type: ignore[misc]
         assert len(lines) > 3
         assert "".join(line.removeprefix("↪ ") for line in lines).replace(" ", "") == long.replace(" ", "")
-        assert all(len(line) <= columns for line in lines)
+        desk.wait_for_screen("END")
     desk.dsh("reject all")
     desk.wait_for_turns(1)
 
