@@ -1,6 +1,6 @@
 """Startup: from spawning the server to its answer to `initialize`, and to the first input that it accepted.
 
-The baseline is a bare pygls server, whose import of `lsprotocol` nobody who uses pygls can avoid.
+The baseline is a bare pygls server; both import `lsprotocol`, of which ours keeps what attrs compiled before.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tests.benchmarks import Ratio, interleave, ratio
 from tests.support.raw_client import RawClient
 
 ROUNDS = 9
-LIMIT = 1.3
+LIMIT = 1.1
 
 BARE = """
 from pygls.lsp.server import LanguageServer
