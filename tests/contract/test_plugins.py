@@ -351,7 +351,8 @@ async def test_the_command_loads_plugins_again_and_failures_are_told_to_the_user
     fine, bad = write(tmp_path / "fine.py", FINE), write(tmp_path / "bad.py", "1 / 0")
     async with fake_editor(project, options={"plugins": [str(fine), str(bad)]}) as editor:
         await editor.command("dsh.status", {})
-        assert any(f"plugin {bad}: ZeroDivisionError" in message for message in editor.messages)
+        told = f"plugin {bad}: ZeroDivisionError"
+        await editor.until(lambda: any(told in message for message in editor.messages))
         await asyncio.to_thread(write, bad, FINE.replace("fine", "mended"))
         assert await editor.command("dsh.plugins.reload", {}) == {"loaded": ["fine", "mended"], "failed": []}
         unknown = await editor.command("dsh.plugins.reload", {"name": "other"})
