@@ -189,16 +189,22 @@ def answers(messages: list[dict[str, Any]]) -> Counter[str]:
     return Counter(key(message.get("id")) for message in messages if "method" not in message)
 
 
-def send_and_compare(client: RawClient, bodies: list[bytes], *, timeout_s: float = 20) -> None:
-    """Send, wait until a request after them and all of theirs are answered, and compare what came."""
-    wanted = Counter(found for body in bodies if (found := expected(body)) is not NOTHING)
+def send(client: RawClient, bodies: list[bytes], wanted: int, *, timeout_s: float = 20) -> Counter[str]:
+    """Send, wait for so many answers, and return those that came."""
     before = len(client.messages)
     frames = [b"Content-Length: %d\r\n\r\n%b" % (len(body), body) for body in bodies]
     client.send_bytes(b"".join(frames))
     deadline = time.monotonic() + timeout_s
-    while (came := answers(client.messages[before:])).total() < wanted.total() and time.monotonic() < deadline:
+    while (came := answers(client.messages[before:])).total() < wanted and time.monotonic() < deadline:
         assert not client.ended, client.stderr[-2000:]
         time.sleep(0.002)
+    return came
+
+
+def send_and_compare(client: RawClient, bodies: list[bytes], *, timeout_s: float = 20) -> None:
+    """Send, wait until all that must be answered are, and compare what came."""
+    wanted = Counter(found for body in bodies if (found := expected(body)) is not NOTHING)
+    came = send(client, bodies, wanted.total(), timeout_s=timeout_s)
     assert came == wanted, {
         "missing": list((wanted - came).items())[:5],
         "too many": list((came - wanted).items())[:5],
@@ -280,8 +286,9 @@ def test_each_request_with_made_up_params_is_answered_once(fixture: RawClient, c
     send_and_compare(fixture, bodies, timeout_s=3)
 
 
-@pytest.mark.parametrize("depth", [500, 900, 980, 990, 995, 1000, 5000])
+@pytest.mark.parametrize("depth", [500, 900, *range(970, 1000, 5), 1000, 5000])
 def test_each_request_that_is_nested_too_deep_is_answered_once(fixture: RawClient, depth: int) -> None:
+    """Just below Python's limit it depends on the frames in use whether a message can be read and has its id."""
     deep = b"[" * depth + b"]" * depth
     shapes = [
         b'"test/raw","params":%b',
@@ -293,4 +300,8 @@ def test_each_request_that_is_nested_too_deep_is_answered_once(fixture: RawClien
     bodies = [
         b'{"jsonrpc":"2.0","id":%d,"method":' % number + shape % deep + b"}" for number, shape in enumerate(shapes)
     ]
-    send_and_compare(fixture, bodies)
+    came = send(fixture, bodies, len(bodies))
+    assert came.total() == len(bodies), came
+    unread = came.pop(NULL, 0)
+    assert set(came.values()) <= {1}, came
+    assert unread == 0 if depth <= 900 else unread == len(bodies) if depth >= 1000 else True
