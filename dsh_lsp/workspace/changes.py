@@ -25,7 +25,7 @@ from dsh_lsp.workspace.disk import (
     read_bytes,
     remove_file,
 )
-from dsh_lsp.workspace.edits import FileChange, FileDelete, FileEdit, FileRename, FileRestore, Snapshot
+from dsh_lsp.workspace.edits import FileChange, FileDelete, FileEdit, FileRename, FileRestore
 from dsh_lsp.workspace.paths import Guarded, check_writable, from_home, resolve
 
 
@@ -78,7 +78,9 @@ def prepare(
     """
     real = resolve(root, change.path, approved, guarded, kind="edit")
     check_writable(root, real, approved, guarded)
-    _check_content(change, real, guarded or Guarded())
+    keys = guarded or Guarded()  # none of which may come into a review, a log, a copy, or a file that is not for it
+    if isinstance(change, FileEdit) and change.base is not None:
+        keys.check_content(change.base.text, change.path)
     may_write = partial(check_writable, root, approved=approved, guarded=guarded)
     match change:
         case FileEdit(base=None) | FileRestore():
@@ -86,6 +88,7 @@ def prepare(
         case FileRename(new_path=new_path):
             _check_plain(root, change.path, real)
             known = replace(change, data=_data_of(real, change.path))
+            keys.check_content(known.data or b"", change.path)
             target = resolve(root, new_path, approved, guarded, kind="edit")
             check_writable(root, target, approved, guarded)
             if target == real:
@@ -96,6 +99,7 @@ def prepare(
         case FileDelete():
             _check_plain(root, change.path, real)
             data = read_bytes(real, change.path)
+            keys.check_content(data, change.path)
             gone = replace(change, data=data, text=shown_text(data), mode=real.stat().st_mode)
             return Prepared(change=gone, path=real, may_write=may_write)
         case FileEdit() if not is_open(real):  # else its editor says what it thinks of it
@@ -103,17 +107,6 @@ def prepare(
         case _:
             pass
     return Prepared(change=change, path=real, may_write=may_write)
-
-
-def _check_content(change: FileChange, real: Path, guarded: Guarded) -> None:
-    """Refuse what would carry a key into a review, a log, a copy, or a file that is not for keys."""
-    match change:
-        case FileEdit(base=Snapshot(rope=rope)):
-            guarded.check_content(str(rope), change.path)
-        case FileRename() | FileDelete() if (data := _data_of(real, change.path)) is not None:
-            guarded.check_content(data, change.path)
-        case _:
-            pass
 
 
 def _data_of(real: Path, name: str) -> bytes | None:

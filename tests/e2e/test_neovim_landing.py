@@ -181,3 +181,27 @@ def test_an_edit_of_a_file_that_is_not_open_is_saved_and_leaves_no_buffer_behind
     desk.dsh("ask And now?")
     assert "x = 7" in desk.tool_result(4)
     desk.wait_for_turns(2)
+
+
+def test_turns_that_edit_and_move_a_file_are_rewound_in_its_buffer_in_either_order(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    desk.model.script(MEND, DONE)
+    desk.dsh("ask Mend add.")
+    desk.wait_for_proposal("calc.py")
+    neovim.keys("]hgha")
+    desk.wait_for_turns(1)
+    wait_for(lambda: desk.on_disk("calc.py") == MENDED, "it is saved")
+    move = answer("I move it.", calls=[("move_file", {"path": "calc.py", "new_path": "lib/sums.py"})])
+    desk.model.script(move, DONE)
+    desk.dsh("ask Move it.")
+    wait_for(desk.pending, "it waits")
+    desk.dsh("accept all")
+    desk.wait_for_turns(2)
+    name = "return vim.api.nvim_buf_get_name(0)"
+    wait_for(lambda: neovim.lua(name).endswith("lib/sums.py"), "its buffer has the new name")
+    desk.dsh("rewind 1")
+    wait_for(lambda: neovim.text() == CALC, "the edit is taken back under the new name")
+    wait_for(lambda: desk.on_disk("lib/sums.py") == CALC, "it is saved")
+    desk.dsh("rewind 2")
+    wait_for(lambda: not (desk.root / "lib").exists(), "the folder that was made is gone")
+    assert desk.on_disk("calc.py") == CALC
