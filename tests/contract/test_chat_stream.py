@@ -140,7 +140,6 @@ async def test_a_connection_that_the_server_closed_meanwhile_is_not_used_again(
     server.script(answer("one"), answer("two"))
     await collect(adapter)
     server.hang_up()
-    await anyio.sleep(0.05)
     assert finish_of(await collect(adapter)).failure is None
     assert server.connections == 2
 

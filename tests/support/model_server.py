@@ -188,13 +188,16 @@ class FakeModelServer:
         self._replies.extend(replies)
 
     def hang_up(self) -> None:
-        """Close every connection, as a server does with those that are idle, and go on serving."""
+        """Close every connection, as a server does with those that are idle, before this returns; serve others."""
+        closed = threading.Event()
 
         def close() -> None:
             for transport in list(self._transports):
-                transport.abort()
+                transport.abort()  # which closes its socket at the loop's next turn
+            self._loop.call_soon(closed.set)
 
         self._loop.call_soon_threadsafe(close)
+        closed.wait()
 
     def wait_for_requests(self, count: int, timeout_s: float = 10.0) -> None:
         """Wait, outside of a loop, until so many requests have come.
