@@ -223,7 +223,7 @@ class Applier:
         if path is None:
             return False
         saved = await anyio.to_thread.run_sync(lambda: text_on_disk(path) if os.path.lexists(path) else "")
-        return self._documents.is_saved(str(text), saved)
+        return self._documents.is_saved(text, saved)
 
     async def _save(self, document: Document, items: Sequence[Item], before: Rope | None) -> str:
         """Save a document that was clean before our edit and holds nothing else; what the model should know of it."""

@@ -242,9 +242,12 @@ class Documents:
         self._locks: dict[str, anyio.Lock] = {}
         self._hinters: list[Hinter] = []
 
-    def is_saved(self, held: str, saved: str | None) -> bool:
+    def is_saved(self, held: Rope, saved: str | None) -> bool:
         """Whether a file holds the text that the editor holds."""
-        return is_saved(held, saved, line_ends_apart=self.line_ends_apart, last_end_apart=self.last_end_apart)
+        if saved is None or held.is_text(saved):
+            return saved is not None
+        apart = self.line_ends_apart, self.last_end_apart
+        return any(apart) and is_saved(str(held), saved, line_ends_apart=apart[0], last_end_apart=apart[1])
 
     def watch(self, key: str) -> Disposer:
         """Tell `changed` of a document's changes; those of documents that nobody watches are only applied."""

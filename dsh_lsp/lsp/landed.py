@@ -35,7 +35,7 @@ from dsh_lsp.workspace.edits import (
 from dsh_lsp.workspace.paths import NOTHING, Guarded, check_writable, rights_key, shown
 from dsh_lsp.workspace.places import find_again
 from dsh_lsp.workspace.rope import Rope
-from dsh_lsp.workspace.text import Span, occurrences, same_lines
+from dsh_lsp.workspace.text import Span, same_lines
 
 MAX_MARKS = 200  # of earlier turns, each moved with every key in its document; older edits are found by their lines
 
@@ -256,7 +256,7 @@ class LandedEdits:
         found = find_again(rope, edit.after, above, below)
         if isinstance(found, str):
             raise ToolError(found, code="CANNOT_UNDO")
-        places = islice(occurrences(str(rope), edit.after or above + below), 2)
+        places = islice(rope.occurrences(edit.after or above + below), 2)
         if edit.hunk in self._lost and len(list(places)) > 1:
             # What reads like them between equal lines may be others: the user may have undone the edit already.
             raise ToolError("its lines were changed, and cannot be told from others", code="CANNOT_UNDO")

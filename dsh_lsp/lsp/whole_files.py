@@ -139,7 +139,7 @@ class WholeFiles:
             saved: str | None = shown_text(prepared.change.data)
         else:
             saved = await anyio.to_thread.run_sync(text_on_disk, prepared.path)
-        return not self._documents.is_saved(document.text, saved)
+        return not self._documents.is_saved(document.rope, saved)
 
     def _operation(self, prepared: Prepared, document: Document | None) -> JsonObject | None:
         """What to ask of the editor; None where it does not hold the document by its real name or cannot do it."""

@@ -65,11 +65,10 @@ class EditorWorkspace:
         real, name = await anyio.to_thread.run_sync(self._located, path, approved)
         document = self._documents.at(real)
         if document is None:
-            text = (await anyio.to_thread.run_sync(read_file, real, name)).text
-            return Snapshot(uri=uri_of(real), path=name, rope=Rope.of(text))
+            return Snapshot(uri=uri_of(real), path=name, rope=await anyio.to_thread.run_sync(_rope_of, real, name))
         rope, version, told_at = document.rope, document.version, document.told_at
-        saved = await anyio.to_thread.run_sync(text_on_disk, real)
-        dirty = not self._documents.is_saved(str(rope), saved)
+        saved = await anyio.to_thread.run_sync(_text_beside, rope, real)
+        dirty = not self._documents.is_saved(rope, saved)
         return Snapshot(
             uri=document.uri,
             path=name,
@@ -158,3 +157,16 @@ class EditorWorkspace:
         if ticket is not None:
             await ticket.wait()
         return await self._reviews.propose(prepared, signal=signal, by_person=bool(approved))
+
+
+def _rope_of(real: Path, name: str) -> Rope:
+    """The text of a file that no editor holds. Blocks."""
+    rope = Rope.of(read_file(real, name).text)
+    rope.digest  # noqa: B018 - every reader asks for it, and the first time takes long for a long text
+    return rope
+
+
+def _text_beside(rope: Rope, real: Path) -> str | None:
+    """The text of a file that an editor holds too, None where it has none. Blocks."""
+    rope.digest  # noqa: B018 - as above
+    return text_on_disk(real)

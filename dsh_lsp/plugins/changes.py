@@ -25,7 +25,6 @@ from dsh_lsp.events import LogEvent, ToolResult
 from dsh_lsp.plugin import Context
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.wire import JsonObject
-from dsh_lsp.workspace.knowledge import digest_of
 from dsh_lsp.workspace.port import Workspace
 
 name = "changes"
@@ -126,7 +125,7 @@ class Looks:
         digest: str | None = ""
         known = frozenset(effect.grant_key for effect in self._workspace.effects(path, "read"))  # it was read already
         try:
-            digest = digest_of((await self._workspace.read(path, known)).text)
+            digest = (await self._workspace.read(path, known)).rope.digest
         except ToolError as error:
             digest = None if error.code == "NOT_FOUND" else ""  # no text any more, which is another one
         if stamp is not None:

@@ -80,7 +80,7 @@ def prepare(
     check_writable(root, real, approved, guarded)
     keys = guarded or Guarded()  # none of which may come into a review, a log, a copy, or a file that is not for it
     if isinstance(change, FileEdit) and change.base is not None:
-        keys.check_content(change.base.text, change.path)
+        keys.check_content(change.base.rope, change.path)
     may_write = partial(check_writable, root, approved=approved, guarded=guarded)
     match change:
         case FileEdit(base=None) | FileRestore():

@@ -5,7 +5,6 @@ Rules: pure; what landed is taken from the outcomes, so that a user's own change
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
@@ -13,11 +12,6 @@ from itertools import count
 from dsh_lsp.wire import JsonObject
 from dsh_lsp.workspace.edits import FileEdit, HunkOutcome, applied, plan_hunks
 from dsh_lsp.workspace.rope import Rope
-
-
-def digest_of(text: str) -> str:
-    """What tells one text from another."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def edit_meta(edits: Sequence[FileEdit], outcomes: Sequence[HunkOutcome]) -> JsonObject:
@@ -30,9 +24,9 @@ def edit_meta(edits: Sequence[FileEdit], outcomes: Sequence[HunkOutcome]) -> Jso
         own = [outcome for outcome in outcomes if outcome.path == edit.path]
         if not any(outcome.outcome == "landed" for outcome in own):
             continue
-        entry: JsonObject = {"path": edit.path, "after": digest_of(_expected(edit, own))}
+        entry: JsonObject = {"path": edit.path, "after": _expected(edit, own).digest}
         if edit.base is not None:
-            entry["before"] = digest_of(edit.base.text)
+            entry["before"] = edit.base.rope.digest
         files.append(entry)
     return {"files": files}
 
@@ -45,15 +39,15 @@ def gone_meta(path: str, outcomes: Sequence[HunkOutcome], *, new_path: str | Non
     return {"files": [{"path": new_path, "movedFrom": path}, *gone] if new_path is not None else gone}
 
 
-def _expected(edit: FileEdit, outcomes: Sequence[HunkOutcome]) -> str:
+def _expected(edit: FileEdit, outcomes: Sequence[HunkOutcome]) -> Rope:
     """The text that a file has after its hunks landed, if nobody else changed it; outcomes are in its order."""
     ids = count()
     planned = plan_hunks(edit, lambda: str(next(ids)))
     if len(planned) != len(outcomes):  # a plan that differs cannot be replayed: the model reads the file again
-        return ""
+        return Rope.of("")
     landed = [
         replace(hunk, new=outcome.hunk.new)
         for hunk, outcome in zip(planned, outcomes, strict=True)
         if outcome.outcome == "landed"
     ]
-    return str(applied(edit.base.rope if edit.base is not None else Rope.of(""), landed))
+    return applied(edit.base.rope if edit.base is not None else Rope.of(""), landed)

@@ -25,7 +25,6 @@ from dsh_lsp.workspace.text import (
     bare_lines,
     count_line_ends,
     line_end_of,
-    occurrences,
     split_lines,
     with_line_ending,
 )
@@ -57,18 +56,20 @@ def find_match(document: Rope, old: str, new: str, *, name: str) -> Match:
     """
     if not old.strip():
         raise ToolError("old_text must hold more than white space", code="EMPTY_MATCH")
-    text, end = str(document), document.line_ending
+    end = document.line_ending
     for as_given in dict.fromkeys((old, with_line_ending(old, end))):
-        whole = (at for at in occurrences(text, as_given) if not _cuts_end(text, at, at + len(as_given)))
+        found = document.occurrences(as_given)
+        whole = (at for at in found if not _cuts_end(document, at, at + len(as_given)))
         if exact := list(islice(whole, MAX_PLACES + 1)):
             spans = [Span(start, start + len(as_given)) for start in exact]
             ends = [one for one, count in count_line_ends(as_given).items() if count] or [end]
             lines_as_there = with_line_ending(new, ends[0]) if len(ends) == 1 else new
-            return Match(change=Change(_only(spans, text, name), lines_as_there), reading="exact")
+            return Match(change=Change(_only(spans, document, name), lines_as_there), reading="exact")
+    text = str(document)
     lines, wanted = split_lines(text), split_lines(old)
     spans = _windows(lines, wanted, str.rstrip)
     if spans:
-        span = _only(spans, text, name)
+        span = _only(spans, document, name)
         there = text[span.start : span.end]
         replacement = _carried(split_lines(there), wanted, split_lines(new), lambda line: line, end)
         return Match(change=Change(span, _ended_like(replacement, there, end)), reading="trailing space ignored")
@@ -76,7 +77,7 @@ def find_match(document: Rope, old: str, new: str, *, name: str) -> Match:
         (span, indents) for span in _windows(lines, wanted, str.strip) if (indents := _indents(text, span, wanted))
     ]
     if adapted:
-        span = _only([span for span, _ in adapted], text, name)
+        span = _only([span for span, _ in adapted], document, name)
         indents = next(indents for at, indents in adapted if at == span)
         there, wished = text[span.start : span.end], split_lines(new)
         deeper = _units(indents, lines, [*wanted, *wished])
@@ -87,7 +88,7 @@ def find_match(document: Rope, old: str, new: str, *, name: str) -> Match:
     raise ToolError(_miss(lines, wanted, name), code="NO_MATCH")
 
 
-def _cuts_end(text: str, *places: int) -> bool:
+def _cuts_end(text: Rope, *places: int) -> bool:
     """Whether one of the places is between the two halves of a line end."""
     return any(text[max(0, at - 1) : at + 1] == "\r\n" for at in places)
 
@@ -122,10 +123,10 @@ def _windows(lines: Sequence[str], wanted: Sequence[str], fold: Callable[[str], 
     return list(islice(found, MAX_PLACES + 1))
 
 
-def _only(spans: Sequence[Span], text: str, name: str) -> Span:
+def _only(spans: Sequence[Span], document: Rope, name: str) -> Span:
     if len(spans) == 1:
         return spans[0]
-    numbers = [str(count_line_ends(text[: span.start]).total() + 1) for span in spans[:10]]
+    numbers = [str(document.place_at(span.start)[0] + 1) for span in spans[:10]]
     more = "" if len(spans) <= 10 else " and more" if len(spans) > MAX_PLACES else f" and {len(spans) - 10} more"
     count = f"more than {MAX_PLACES}" if len(spans) > MAX_PLACES else len(spans)
     raise ToolError(

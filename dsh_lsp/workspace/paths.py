@@ -15,6 +15,7 @@ from typing import Literal
 from dsh_lsp.decisions import Effect, GrantKey
 from dsh_lsp.errors import ToolError
 from dsh_lsp.workspace.rights import belongs_to_version_control, gives_rights, has_other_names, is_also_in
+from dsh_lsp.workspace.rope import Rope
 
 Touch = Literal["read", "edit"]
 
@@ -107,14 +108,14 @@ class Guarded:
         """Whether a path is one that no tool writes, or lies in one."""
         return any(lies_below(real, place) for place in self.never)
 
-    def check_content(self, data: str | bytes, name: str) -> None:
+    def check_content(self, data: Rope | bytes, name: str) -> None:
         """Refuse a file by what it holds: it would be copied into reviews, logs and beside them.
 
         Raises:
             ToolError: `RIGHTS`.
         """
         for key in self.keys():
-            if (key in data) if isinstance(data, str) else (key.encode() in data):
+            if (key.encode() in data) if isinstance(data, bytes) else any(data.occurrences(key)):
                 raise ToolError(f"{name} holds an API key that is in use; the agent never writes it", code="RIGHTS")
 
     def gives_rights(self, real: Path) -> bool:

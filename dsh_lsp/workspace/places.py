@@ -7,7 +7,7 @@ place alone. That a line occurs only once is not enough: it may be another one, 
 from __future__ import annotations
 
 from dsh_lsp.workspace.rope import Rope
-from dsh_lsp.workspace.text import Span, is_empty_line, occurrences, split_lines, with_line_ending
+from dsh_lsp.workspace.text import Span, is_empty_line, split_lines, with_line_ending
 
 CONTEXT_LINES = 3  # kept of each side
 CONTEXT_CHARS = 600
@@ -39,16 +39,15 @@ def find_again(text: Rope, piece: str, above: str, below: str) -> Span | str:
 
 
 def _find(text: Rope, piece: str, above: str, below: str) -> Span | str:
-    plain = str(text)
-    if not plain and is_empty_line(piece) and not above + below:
+    if not text and is_empty_line(piece) and not above + below:
         return Span(0, 0)  # an editor that tells of an empty text as of an empty line has saved it
     near = "".join(split_lines(above)[-1:]), "".join(split_lines(below)[:1])
     repeated = bool(piece) and piece in above + below  # one such line says little of another
     for before, after in dict.fromkeys(((above, below),) if repeated else ((above, below), near)):
         found = [
             start
-            for at in occurrences(plain, before + piece + after)
-            if _between(plain, start := at + len(before), start + len(piece), before, after)
+            for at in text.occurrences(before + piece + after)
+            if _between(text, start := at + len(before), start + len(piece), before, after)
         ]
         if len(found) == 1:
             return Span(found[0], found[0] + len(piece))
@@ -57,7 +56,7 @@ def _find(text: Rope, piece: str, above: str, below: str) -> Span | str:
     return "its lines, or those beside them, were changed since"
 
 
-def _between(text: str, start: int, end: int, before: str, after: str) -> bool:
+def _between(text: Rope, start: int, end: int, before: str, after: str) -> bool:
     """Whether whole lines stand there, with nothing where nothing was beside them."""
     whole = (start == 0 or text[start - 1] in "\r\n") and (end == len(text) or end == 0 or text[end - 1] in "\r\n")
     return whole and (bool(before) or start == 0) and (bool(after) or end == len(text))

@@ -15,9 +15,19 @@ from itertools import accumulate, chain
 from typing import overload
 
 from dsh_lsp.workspace.diff import differing_blocks
-from dsh_lsp.workspace.text import Change, Span, count_line_ends, difference, most_used, split_lines, with_line_ending
+from dsh_lsp.workspace.text import (
+    Change,
+    Span,
+    count_line_ends,
+    difference,
+    most_used,
+    occurrences,
+    split_lines,
+    with_line_ending,
+)
 
 CHUNK_LINES = 1024  # a chunk holds up to twice as many, and hardly less than a quarter, but for the last one
+DIGEST_PRIME = (1 << 60) - 3677  # a safe one, so that no two bytes of a text that change places go unseen
 
 Place = tuple[int, int]  # a line and code points in it
 
@@ -25,7 +35,7 @@ Place = tuple[int, int]  # a line and code points in it
 class _Chunk:
     """Some whole lines."""
 
-    __slots__ = ("_ends", "_plain", "_starts", "_text", "lines", "size")
+    __slots__ = ("_digest", "_ends", "_plain", "_starts", "_text", "lines", "size")
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
@@ -34,6 +44,7 @@ class _Chunk:
         self._text: str | None = None
         self._ends: Counter[str] | None = None
         self._plain: _Chunk | None = None
+        self._digest: tuple[int, int] | None = None
 
     @property
     def plain(self) -> _Chunk:
@@ -56,6 +67,14 @@ class _Chunk:
         if self._ends is None:
             self._ends = count_line_ends(self.text)
         return self._ends
+
+    @property
+    def digest(self) -> tuple[int, int]:
+        """What the text's bytes are as one number, and what a number before them is multiplied by; both reduced."""
+        if self._digest is None:
+            data = self.text.encode("utf-8", "surrogatepass")
+            self._digest = int.from_bytes(data) % DIGEST_PRIME, pow(256, len(data), DIGEST_PRIME)
+        return self._digest
 
     @property
     def starts(self) -> list[int]:
@@ -122,6 +141,45 @@ class Rope:
         at = self._offsets[first]
         return _joined(self.chunks[first : last + 1])[start - at : end - at]
 
+    def is_text(self, text: str) -> bool:
+        """Whether these are the characters of this version."""
+        return len(self) == len(text) and all(
+            text.startswith(chunk.text, at) for chunk, at in zip(self.chunks, self._offsets, strict=False)
+        )
+
+    def occurrences(self, piece: str) -> Iterator[int]:
+        """Where a piece stands, overlapping ones included; an empty one stands at the start."""
+        reach = len(piece) - 1
+        if reach < 0:
+            yield 0
+            return
+        for index, (chunk, at) in enumerate(zip(self.chunks, self._offsets, strict=False)):
+            yield from (at + found for found in occurrences(chunk.text, piece))
+            head = chunk.text[-reach:] if reach else ""
+            across = head + self._start_of(index + 1, reach)
+            yield from (at + chunk.size - len(head) + found for found in occurrences(across, piece))
+
+    def _start_of(self, index: int, size: int) -> str:
+        """Up to so many characters from the start of a chunk on."""
+        parts = []
+        while size > 0 and index < len(self.chunks):
+            parts.append(self.chunks[index].text[:size])
+            size -= len(parts[-1])
+            index += 1
+        return "".join(parts)
+
+    @property
+    def digest(self) -> str:
+        """What tells one text from another, however it came to be; no defence against who looks for an equal one.
+
+        It is the remainder of the text's bytes, read as one number, so that it is made of those of the chunks.
+        """
+        total = 1
+        for chunk in self.chunks:
+            value, factor = chunk.digest
+            total = (total * factor + value) % DIGEST_PRIME
+        return f"{total:015x}"
+
     # -- lines -----------------------------------------------------------------------------------------------
 
     @property
@@ -146,10 +204,8 @@ class Rope:
     @property
     def line_ends(self) -> Counter[str]:
         """How often each line end occurs."""
-        total: Counter[str] = Counter()
-        for chunk in self.chunks:
-            total += chunk.ends
-        return total
+        counts = [chunk.ends for chunk in self.chunks]
+        return Counter({end: sum(ends[end] for ends in counts) for end in ("\r\n", "\n", "\r")})
 
     @property
     def has_lone_returns(self) -> bool:

@@ -28,12 +28,14 @@ from dsh_lsp.lsp.documents import Documents
 from dsh_lsp.lsp.editor import ClientProfile, Editor
 from dsh_lsp.lsp.review import Reviews
 from dsh_lsp.lsp.workspace import EditorWorkspace
+from dsh_lsp.plugins.tools.edit_file import EditFile, EditFileArgs
 from dsh_lsp.session.log import SessionHeader, SessionLog
+from dsh_lsp.tools.tool import Execution
 from dsh_lsp.workspace.changes import Prepared
 from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.edits import FileEdit, Hunk
-from dsh_lsp.workspace.match import find_match
 from dsh_lsp.workspace.passage import Passage
+from dsh_lsp.workspace.paths import Guarded
 from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Change, Span
 from tests.benchmarks import Ratio, interleave, ratio, seconds
@@ -86,7 +88,8 @@ class _Bench:
             root=folder,
             copies=Copies(folder / "copies"),
         )
-        self.workspace = EditorWorkspace(folder, self.documents, self.reviews)
+        guarded = Guarded(keys=lambda: ["a-key-that-is-in-use"])
+        self.workspace = EditorWorkspace(folder, self.documents, self.reviews, guarded)
         self._edits = count()
         self._keys = count()
 
@@ -122,27 +125,26 @@ class _Bench:
         return self.press(deliver, keys=KEYS if self.lines == SIZES[0] else 1)  # up to a second each
 
     async def edit(self) -> float:
-        """Change one line by way of a review; the processor's time, for the pauses are the same in all."""
+        """Change one line by the tool and a review; the processor's time, for the pauses are the same in all."""
         document = self.documents.at(self.path)
         assert document is not None
         document.changed_at = float("-inf")
         old = document.rope.line(self.lines // 3)
         new = f"    edit_{next(self._edits)} = {self.lines}\n"
+        args = EditFileArgs(path=self.path.name, old_text=old, new_text=new)
         began = time.process_time()
-        base = await self.workspace.read(self.path.name)
-        match = find_match(base.rope, old, new, name=base.path)
-        edit = FileEdit(path=base.path, base=base, new=base.rope.changed(match.change))
         async with anyio.create_task_group() as group:
-            group.start_soon(self._propose, edit)
+            group.start_soon(self._execute, args)
             await self._shown()
             self.reviews.accept("all", uri=None, edited={})
         spent = time.process_time() - began
         assert document.rope.line(self.lines // 3) == new
         return spent
 
-    async def _propose(self, edit: FileEdit) -> None:
-        (outcome,) = await self.reviews.propose([Prepared(change=edit, path=self.path)], signal=AbortSignal())
-        assert outcome.outcome == "landed"
+    async def _execute(self, args: EditFileArgs) -> None:
+        execution = Execution(call_id="c", name="edit_file", arguments={}, turn=1, step=1, signal=AbortSignal())
+        output = await EditFile(self.workspace).execute(args, execution)
+        assert not output.is_error, output.text
 
     async def wait_for_review(self) -> None:
         """Leave a hunk waiting, so that every change has to be followed."""

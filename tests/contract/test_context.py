@@ -23,7 +23,6 @@ from dsh_lsp.plugins.tools.todo import Todo
 from dsh_lsp.plugins.tools.write_file import WriteFile
 from dsh_lsp.session.view import view_of
 from dsh_lsp.workspace.edits import Snapshot
-from dsh_lsp.workspace.knowledge import digest_of
 from dsh_lsp.workspace.port import Workspace
 from dsh_lsp.workspace.rope import Rope
 from tests.support.fake_workspace import FakeWorkspace
@@ -204,7 +203,7 @@ async def test_a_file_that_nobody_has_touched_for_a_while_is_read_once(tmp_path:
     (tmp_path / "a.py").write_text("x = 1\n")
     workspace = CountingWorkspace(tmp_path)
     looks = Looks(workspace)
-    known = {"a.py": digest_of("x = 1\n")}
+    known = {"a.py": Rope.of("x = 1\n").digest}
     for _ in range(3):
         assert await looks.differing(known) == []
     assert len(workspace.touched) == 3, "a file that was written just now may be written again within one tick"

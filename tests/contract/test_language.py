@@ -16,7 +16,6 @@ from dsh_lsp.plugins.tools.edit_file import EditFile
 from dsh_lsp.plugins.tools.language import NOT_OFFERED, Language
 from dsh_lsp.plugins.tools.write_file import WriteFile
 from dsh_lsp.workspace.edits import FileEdit, Snapshot
-from dsh_lsp.workspace.knowledge import digest_of
 from dsh_lsp.workspace.language import Diagnosis, LanguageServers, Place, Spot, Symbol
 from dsh_lsp.workspace.rope import Rope
 from tests.support.fake_languages import FakeLanguageServers, problem
@@ -253,16 +252,15 @@ async def test_several_replacements_in_several_files_are_one_review_in_order() -
         {"old_text": "y", "new_text": "w"},
     ]
     script = [call("edit_file", path="a.py", old_text="1", new_text="2", more=more), say("ok")]
+    known = [("a.py", "x = 1\n", "x = 3\n"), ("b.py", "y = x\n", "w = z\n")]
     async with with_plugins(script, tools=[EditFile(workspace)]) as w:
         await w.h.ask("go")
         assert workspace.files == {"a.py": "x = 3\n", "b.py": "w = z\n"}
         assert errors(w.h) == [False]
         meta = w.h.of("tool/result")[0].data.meta
+        digests = [(path, *(Rope.of(text).digest for text in texts)) for path, *texts in known]
         assert meta == {
-            "files": [
-                {"path": "a.py", "before": digest_of("x = 1\n"), "after": digest_of("x = 3\n")},
-                {"path": "b.py", "before": digest_of("y = x\n"), "after": digest_of("w = z\n")},
-            ]
+            "files": [{"path": path, "before": before, "after": after} for path, before, after in digests]
         }
 
 

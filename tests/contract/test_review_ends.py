@@ -140,7 +140,8 @@ def test_the_places_of_edits_of_long_ago_are_not_followed_and_then_the_lines_bes
         assert landed.plan(first).span == Span(0, 6)
         bench.log.append(TurnEnd(turn=2, reason=Ended(kind="completed")))
         bench.log.append(TurnStart(turn=3))
-        assert landed.plan(fifth).text[landed.plan(fifth).span.start :].startswith("fifth\n")
+        plan = landed.plan(fifth)
+        assert plan.text[plan.span.start : plan.span.end] == "fifth\n"
         with pytest.raises(ToolError, match="beside them, were changed"):
             landed.plan(first)
 

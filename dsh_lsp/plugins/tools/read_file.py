@@ -15,7 +15,6 @@ from dsh_lsp.tools.tool import (
     ToolOutput,
 )
 from dsh_lsp.wire import JsonObject
-from dsh_lsp.workspace.knowledge import digest_of
 from dsh_lsp.workspace.port import Page, Workspace
 
 MAX_LINE_CHARS = 2_000
@@ -58,7 +57,7 @@ with its number and a tab before it; they are not part of the file. Long files c
             total = snapshot.rope.line_count
             if not total:
                 return ToolOutput(
-                    text=f"{snapshot.path} is empty.", meta={"path": snapshot.path, "digest": digest_of("")}
+                    text=f"{snapshot.path} is empty.", meta={"path": snapshot.path, "digest": snapshot.rope.digest}
                 )
             if args.offset > total:
                 raise ToolError(f"{snapshot.path} has only {total} lines", code="PAST_END")
@@ -67,7 +66,7 @@ with its number and a tab before it; they are not part of the file. Long files c
             page = Page(
                 path=snapshot.path, first=args.offset, lines=lines, more=start + len(lines) < total, total=total
             )
-            meta["digest"] = digest_of(snapshot.text)
+            meta["digest"] = snapshot.rope.digest
             if snapshot.outdated:
                 notes.append(
                     "shown is what the editor holds; the file on disk is newer and differs, and edits go into the "

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dsh_lsp.workspace import rope as module
 from dsh_lsp.workspace.rope import Rope
-from dsh_lsp.workspace.text import Change, Span, split_lines
+from dsh_lsp.workspace.text import Change, Span, occurrences, split_lines
 
 # Rich in what goes wrong: all LSP line ends, separators that are none, an astral character, repeated lines.
 ALPHABET = "ab \n\r\x0c\x85\u2028é\U0001f600"
@@ -49,6 +49,31 @@ def test_every_version_is_the_plain_text(text: str, changes: list[tuple[int, int
         assert rope[0 : len(plain)] == plain, "before the whole text was asked for"
         assert (str(rope), len(rope), rope.line_count) == (plain, len(plain), len(split_lines(plain)))
         assert rope == Rope.of(plain)
+
+
+@given(texts, st.lists(edits, max_size=4), texts, st.data())
+def test_what_a_text_holds_is_found_as_in_the_plain_one(text: str, changes, other: str, data: st.DataObject) -> None:
+    rope, plain = versions(text, changes)[-1]
+    start = data.draw(st.integers(0, len(plain)))
+    for piece in ("", "a", "\n", other, plain, plain[start : start + data.draw(st.integers(1, 12))]):
+        assert list(rope.occurrences(piece)) == list(occurrences(plain, piece))
+    for same in (plain, other, plain + "a", plain[:start] + "b" + plain[start + 1 :]):
+        assert rope.is_text(same) == (plain == same)
+
+
+@given(texts, st.lists(edits, max_size=4), texts, st.data())
+def test_a_digest_is_that_of_the_text_however_it_came_to_be(text: str, changes, other: str, data) -> None:
+    rope, plain = versions(text, changes)[-1]
+    assert rope.digest == Rope.of(plain).digest
+    assert (rope.digest == Rope.of(other).digest) == (plain == other)
+    swapped = data.draw(st.permutations(list(plain)).map("".join))
+    assert (rope.digest == Rope.of(swapped).digest) == (plain == swapped)
+
+
+def test_no_two_places_of_a_text_count_the_same() -> None:
+    lines = [f"line {number}\n" for number in range(3000)]
+    swapped = [lines[1], lines[0], *lines[2:]], [lines[-1], *lines[1:-1], lines[0]], ["\0", *lines], [*lines, "\0"]
+    assert len({Rope.of("".join(some)).digest for some in (lines, *swapped)}) == 5
 
 
 @given(texts, st.lists(edits, max_size=4))
