@@ -29,6 +29,16 @@ async def adapter(server: FakeModelServer) -> AsyncIterator[HttpAdapter]:
 
 
 @pytest.fixture
+def root(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A project's folder, with the `FILES` of the test's module."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    for name, text in getattr(request.module, "FILES", {}).items():
+        (folder / name).write_bytes(text.encode())
+    return folder
+
+
+@pytest.fixture
 def here(tmp_path: Path) -> Here:
     """A folder with a shell."""
     root = tmp_path / "w"

@@ -12,16 +12,9 @@ from tests.support.review_bench import Bench, Proposed, play
 from tests.support.simulated_manners import Manners
 
 TEXT = "one\ntwo\nthree\nfour\n"
+FILES = {"a.py": TEXT}
 MENDED = "one\ntwo\nthree\nFOUR\n"
 GIVEN_UP_S = 20.0  # virtual
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "a.py").write_text(TEXT)
-    return folder
 
 
 def hang(bench: Bench) -> Callable[[], None]:

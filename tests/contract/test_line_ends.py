@@ -14,13 +14,6 @@ from dsh_lsp.workspace.text import Span
 from tests.support.review_bench import Bench, play
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
-
-
 def test_an_editor_that_does_not_end_lines_at_a_return_is_sent_no_edit_of_them(root: Path) -> None:
     (root / "a.txt").write_bytes(b"a\rb\rc\n")
 

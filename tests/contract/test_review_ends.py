@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import weakref
-from pathlib import Path
 
 import anyio
 import anyio.lowlevel
@@ -21,19 +20,12 @@ from tests.support.review_scenarios import EDITORS
 from tests.support.simulated_manners import Manners
 
 BEFORE = "one\ntwo\nthree\n"
+FILES = {"a.txt": BEFORE}
 AFTER = BEFORE.replace("two", "2")
 EGLOT = Manners(name="eglot", tells="debounced", delay=0.5, stale="error")
 PLAIN = Manners()
 LIAR = Manners(name="a liar", lies=1)
 TOLD_S = 0.15  # when Neovim tells of a change
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "a.txt").write_text(BEFORE)
-    return folder
 
 
 async def accept(bench: Bench) -> None:

@@ -17,20 +17,13 @@ from tests.support.review_bench import Bench, make_bench, play, run_virtually
 from tests.support.simulated_manners import Manners
 
 BEFORE = "one\ntwo\nthree\nfour\nfive\n"
+FILES = {"a.txt": BEFORE}
 AFTER = "one\n2\nthree\nfour\n4.5\nfive\n"
 EDITORS = [
     Manners(name="VS Code", saves=True),
     Manners(name="stock Neovim", tells="after", delay=0.138, stale="yes"),
     Manners(name="eglot", tells="debounced", delay=0.5, stale="error"),
 ]
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "a.txt").write_text(BEFORE)
-    return folder
 
 
 @pytest.mark.parametrize("manners", EDITORS, ids=lambda manners: manners.name)

@@ -10,13 +10,7 @@ import pytest
 from tests.support.review_bench import Bench, play
 from tests.support.simulated_buffer import Application
 
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "a.py").write_bytes(b"a\nb\nc\n")
-    return folder
+FILES = {"a.py": "a\nb\nc\n"}
 
 
 @pytest.mark.parametrize("late_s", [0.001, 0.003, 0.05, 0.203])

@@ -13,19 +13,12 @@ from tests.support.review_bench import Bench, make_bench, run_virtually
 from tests.support.simulated_manners import Manners
 
 BEFORE = "".join(f"line {number}\n" for number in range(12))
+FILES = {"a.txt": BEFORE}
 EDITORS = [
     Manners(name="stock Neovim", tells="after", delay=0.138, stale="yes"),
     Manners(name="eglot", tells="debounced", delay=0.5, stale="error"),
     Manners(name="one that tells late and says no", tells="after", delay=0.4),
 ]
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "a.txt").write_text(BEFORE)
-    return folder
 
 
 def play_both(root: Path, story: Callable[[Bench, Bench], Awaitable[None]], manners: Manners = EDITORS[0]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import anyio
 import pytest
 from lsprotocol import types
@@ -17,15 +15,8 @@ from dsh_lsp.workspace.rope import Rope
 from tests.support.review_bench import Bench, play
 
 BEFORE = "one\ntwo\nthree\nfour\nfive\n"
+FILES = {"a.txt": BEFORE}
 AFTER = "one\n2\nthree\nfour\n4.5\nfive\n"
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "a.txt").write_text(BEFORE)
-    return folder
 
 
 def test_in_auto_edit_nobody_is_asked_and_each_hunk_can_be_kept_or_undone(root) -> None:

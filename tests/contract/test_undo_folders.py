@@ -14,14 +14,7 @@ from tests.support.review_bench import Bench, play
 NEW = FileEdit(path="pkg/inner/new.txt", base=None, new=Rope.of("new\n"))
 RENAME = FileRename(path="a.txt", new_path="pkg/inner/a.txt")
 CHANGES = pytest.mark.parametrize("change", [NEW, RENAME], ids=["made", "renamed"])
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "a.txt").write_text("one\n")
-    return folder
+FILES = {"a.txt": "one\n"}
 
 
 def tree(root: Path) -> set[str]:

@@ -13,19 +13,12 @@ from dsh_lsp.workspace.rope import Rope
 from tests.support.review_bench import HONEST, Bench, make_bench, play, run_virtually
 
 TEXT = "one\ntwo\nthree\nfour\n"
+FILES = {"a.txt": TEXT}
 EDITED = TEXT.replace("two", "2")
 RENAME = FileRename(path="a.txt", new_path="b.txt")
 OTHER = "another file has that name now, or nothing is left of it"
 ABLE = frozenset({"rename", "delete"})
 BY_WHOM = pytest.mark.parametrize("operations", [ABLE, frozenset()], ids=["by the editor", "directly"])
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "a.txt").write_text(TEXT)
-    return folder
 
 
 def next_turn(bench: Bench, turn: int) -> None:

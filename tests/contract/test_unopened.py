@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import anyio
 import anyio.lowlevel
@@ -15,16 +14,9 @@ from tests.support.review_bench import HONEST, SOON_S, Bench, play
 from tests.support.simulated_manners import Manners
 
 BEFORE = "one\r\ntwo 😀\r\nthree\r\n"
+FILES = {"a.txt": BEFORE}
 AFTER = BEFORE.replace("two 😀", "2 😀").replace("three", "3")
 OURS = Manners(name="a client of ours", saves=True, reviews=True)
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "a.txt").write_bytes(BEFORE.encode())
-    return folder
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
