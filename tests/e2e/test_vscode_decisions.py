@@ -132,6 +132,26 @@ def test_a_permission_that_is_longer_than_the_screen_is_shown_part_by_part_befor
     desk.wait_until_idle()
 
 
+def test_a_click_allows_nothing_that_has_not_been_on_the_screen(desk: Desk) -> None:
+    command = "\n".join(f"echo line {number}" for number in range(60))
+    desk.model.script(answer("", calls=[("shell", {"command": command})]), DONE)
+    desk.ask("Run it.")
+    group = desk.chat.get_by_role("group", name="May shell run?")
+    allow = group.get_by_role("button", name="Allow", exact=True)
+    wait_for(lambda: in_view(allow), "its end is shown, with the buttons")
+    allow.click()
+    wait_for(lambda: in_view(group.locator(".lead")), "its beginning is shown instead")
+    desk.page.wait_for_timeout(500)
+    group.locator(".lead").hover()
+    while not in_view(allow):
+        desk.page.mouse.wheel(0, 200)
+        desk.page.wait_for_timeout(50)
+    assert len(desk.model.requests) == 1
+    allow.click()
+    assert "line 59" in desk.tool_result(2)
+    desk.wait_until_idle()
+
+
 def test_a_command_that_would_not_see_unsaved_text_is_allowed_with_saving_it_first(desk: Desk) -> None:
     desk.window.place_cursor(0)
     desk.window.type("# unsaved\n")

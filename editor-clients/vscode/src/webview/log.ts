@@ -14,6 +14,7 @@ import { keep, kept, run } from './page.ts';
 
 const NEAR_END = 48; // pixels
 const SEEN_MS = 400; // a key that was meant for what stood there before decides nothing
+const WAITS = '.approval.waits';
 
 type DrawnTurn = { element: HTMLElement; items: Item[]; turn: Turn | undefined; end: HTMLElement };
 
@@ -36,6 +37,7 @@ export class Log {
     this.#empty = empty;
     this.#toEnd.hidden = true;
     this.element.addEventListener('scroll', () => this.#scrolled(), { passive: true });
+    this.element.addEventListener('click', (event) => this.#clicked(event), { capture: true });
     // A narrower page has longer text: whoever is at the end stays there.
     new ResizeObserver(() => this.#atEnd && this.scrollToEnd()).observe(this.element);
   }
@@ -80,23 +82,51 @@ export class Log {
 
   /** Decide on the permission that waits longest, if all of it has been on the screen; else show the next part. */
   decide(decision?: Decision): void {
-    const waiting = this.element.querySelector<HTMLElement>('.approval.waits');
+    const waiting = this.element.querySelector<HTMLElement>(WAITS);
     if (waiting === null) return;
-    const [shown, screen] = [waiting.getBoundingClientRect(), this.element.getBoundingClientRect()];
-    const end = screen.bottom - shown.top;
-    const isOld = performance.now() - Number(waiting.dataset.since) >= SEEN_MS;
-    let seen = Number(waiting.dataset.seen ?? 0); // pixels from its top
-    if (isOld && screen.top - shown.top <= seen + 1) seen = Math.max(seen, end);
-    if (decision !== undefined && isOld && Math.min(seen, end) >= shown.height - 1) {
+    const { shown, screen } = this.#sight(waiting);
+    const endsInSight = shown.bottom <= screen.bottom + 1;
+    if (decision !== undefined && isOld(waiting) && endsInSight && this.#isSeen(waiting))
       waiting.querySelector<HTMLElement>(`[data-key="${decision}"]`)?.click();
-      return;
-    }
-    this.element.scrollTop += shown.top - screen.top + Math.min(seen, shown.height - screen.height);
-    Object.assign(waiting.dataset, { seen, since: performance.now() });
+    else this.#show(waiting);
+  }
+
+  /** Show the next part of a permission that has not been on the screen. */
+  #show(waiting: HTMLElement): void {
+    const { shown, screen } = this.#sight(waiting);
+    this.element.scrollTop += shown.top - screen.top + Math.min(seenOf(waiting), shown.height - screen.height);
+    waiting.dataset.since = `${performance.now()}`;
     waiting.animate({ boxShadow: ['0 0 0 2px var(--vscode-focusBorder)', 'none'] }, 2 * SEEN_MS);
   }
 
+  /** Whether all of a permission has been on the screen, from its top down. */
+  #isSeen(waiting: HTMLElement): boolean {
+    const { shown, screen } = this.#sight(waiting);
+    const seen = seenOf(waiting);
+    if (isOld(waiting) && screen.top - shown.top <= seen + 1)
+      waiting.dataset.seen = `${Math.max(seen, screen.bottom - shown.top)}`;
+    const isInSight = shown.top >= screen.top - 1 && shown.bottom <= screen.bottom + 1;
+    return isInSight || seenOf(waiting) >= shown.height - 1;
+  }
+
+  #sight(element: HTMLElement): { shown: DOMRect; screen: DOMRect } {
+    return { shown: element.getBoundingClientRect(), screen: this.element.getBoundingClientRect() };
+  }
+
+  /** Hold back a click that would allow what nobody can have read: it shows the next part. */
+  #clicked(event: MouseEvent): void {
+    const pressed = (event.target as HTMLElement).closest<HTMLElement>('[data-key^="allow"]');
+    const waiting = pressed?.closest<HTMLElement>(WAITS);
+    if (!event.isTrusted || !waiting || this.#isSeen(waiting)) return;
+    event.stopPropagation();
+    this.#show(waiting);
+  }
+
   #scrolled(): void {
+    for (const waiting of this.element.querySelectorAll<HTMLElement>(WAITS)) {
+      if (isOld(waiting)) this.#isSeen(waiting);
+      else setTimeout(() => this.#isSeen(waiting), SEEN_MS);
+    }
     const { scrollTop, scrollHeight, clientHeight } = this.element;
     this.#atEnd = scrollHeight - scrollTop - clientHeight < NEAR_END;
     if (this.#atEnd) this.#toEnd.hidden = true;
@@ -148,6 +178,16 @@ export class Log {
     const thinks = last?.turn?.ended === undefined && view.live.length === 0 && !waits(last?.turn);
     this.#live.classList.toggle('thinks', thinks);
   }
+}
+
+/** Whether a permission stands where it stands long enough to have been seen there. */
+function isOld(waiting: HTMLElement): boolean {
+  return performance.now() - Number(waiting.dataset.since) >= SEEN_MS;
+}
+
+/** How much of a permission has been on the screen: pixels from its top. */
+function seenOf(waiting: HTMLElement): number {
+  return Number(waiting.dataset.seen ?? 0);
 }
 
 function waits(turn: Turn | undefined): boolean {
