@@ -1,14 +1,20 @@
-"""HTTP library: how httpx is imported, and whom it trusts.
+"""HTTP library: how httpx is imported, whom it trusts, and what the machine's own settings keep it from.
 
-Rules: it is imported late, outside of the event loop, and without its command line.
+Rules: it is imported late, outside of the event loop, and without its command line; a proxy's address is never shown,
+for it may hold a password: its variable is named.
 """
 
 from __future__ import annotations
 
+import os
 import ssl
 import sys
 from functools import cache
 from importlib.util import find_spec
+from typing import Final
+
+_CERTIFICATES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+_PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
 
 def import_alone() -> None:
@@ -44,3 +50,22 @@ def trusted() -> ssl.SSLContext:
 def nobody_trusted() -> ssl.SSLContext:
     """No certificate at all, for an address without TLS: redirects are not followed, so nobody shows one."""
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+def why_unusable(error: Exception) -> str:
+    """Why no client could be opened, which is for what it reads of the machine: its proxies, and whom it trusts."""
+    match error:
+        case ImportError():
+            words = "is a SOCKS proxy, which needs one more package: pip install 'httpx[socks]'"
+            return f"{_named(_PROXIES[:3])} {words}"
+        case OSError():  # also what the certificates' reader raises
+            return f"the certificates that {_named(_CERTIFICATES)} names cannot be read: {error.strerror}"
+        case _:
+            words = "an http:// or https:// address, or a host that needs none"
+            return f"a proxy or an exception from it in {_named(_PROXIES)} cannot be used; each has to be {words}"
+
+
+def _named(variables: tuple[str, ...]) -> str:
+    """Those of some variables that are set, as they are spelled."""
+    found = [name for each in variables for name in (each, each.lower()) if os.environ.get(name)]
+    return " or ".join(found) or "the system's settings"

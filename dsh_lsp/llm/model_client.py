@@ -32,7 +32,7 @@ from dsh_lsp.llm.failures import (
     with_hints,
     without_key,
 )
-from dsh_lsp.llm.http_library import import_alone, nobody_trusted, trusted
+from dsh_lsp.llm.http_library import import_alone, nobody_trusted, trusted, why_unusable
 from dsh_lsp.messages import Chunk, Finish, ReasoningDelta, TextDelta
 from dsh_lsp.wire import JsonObject
 
@@ -118,7 +118,6 @@ class ModelClient:
             LlmError: whatever went wrong, or the answer is no JSON.
         """
         client = await self._open_client()
-        import httpx
 
         secret = key.get_secret_value() if key is not None else ""
         try:
@@ -130,7 +129,9 @@ class ModelClient:
         except TimeoutError as error:
             message = f"{self._settings.host} did not answer in {timeout_s:g} s"
             raise LlmError(LlmFailure(message=message, code="TIMEOUT")) from error
-        except httpx.HTTPError as error:
+        except LlmError:
+            raise
+        except Exception as error:
             failure = transport_failure(error, host=self._settings.host)
             raise LlmError(without_key(failure, secret)) from error
         document = json_of(text)
@@ -223,13 +224,15 @@ class ModelClient:
                     with suppress(httpx.HTTPError, StreamTooLargeError), anyio.move_on_after(DRAIN_S):
                         async for _ in frames:  # a response read to its end leaves a connection to use again
                             pass
-        except httpx.HTTPError as error:
-            raise LlmError(transport_failure(error, host=self._settings.host)) from error
+        except LlmError:
+            raise
         except StreamTooLargeError as error:
             message = f"{self._settings.host} sent a larger answer than is read"
             raise LlmError(LlmFailure(message=message, code="MALFORMED_RESPONSE")) from error
         except NotAStreamError as error:
             raise LlmError(self._no_answer()) from error
+        except Exception as error:
+            raise LlmError(transport_failure(error, host=self._settings.host)) from error
 
     async def _decoded(
         self, batches: AsyncGenerator[list[Frame]], decoder: Decoder
@@ -287,7 +290,11 @@ class ModelClient:
         async with self._opening:
             if self._client is None:
                 # the import and the certificates are read from disk: not in the loop
-                self._client = await anyio.to_thread.run_sync(self._new_client)
+                try:
+                    self._client = await anyio.to_thread.run_sync(self._new_client)
+                except Exception as error:
+                    message = f"{self._settings.host} cannot be asked: {why_unusable(error)}"
+                    raise LlmError(LlmFailure(message=message, code="BAD_SETTING")) from error
             return self._client
 
     def _new_client(self) -> httpx.AsyncClient:
@@ -316,11 +323,11 @@ class ModelClient:
         )
 
 
-def transport_failure(error: httpx.HTTPError, *, host: str) -> LlmFailure:
-    """Translate what the HTTP client raised; total over its errors, the first row that fits wins."""
+def transport_failure(error: Exception, *, host: str) -> LlmFailure:
+    """Translate what the HTTP client raised, its own errors and any other; the first row that fits wins."""
     import httpx
 
-    detail = str(error) or type(error).__name__
+    detail = (str(error) if isinstance(error, httpx.HTTPError) else "") or type(error).__name__
     unreachable = f"cannot connect to {host} ({detail}); check baseUrl, the network and a proxy"
     cut = f"the connection to {host} was cut ({detail})"
     table: tuple[tuple[type[Exception], str, str], ...] = (
@@ -337,6 +344,7 @@ def transport_failure(error: httpx.HTTPError, *, host: str) -> LlmFailure:
         (httpx.TransportError, "TRANSPORT", cut),
         (httpx.DecodingError, "MALFORMED_RESPONSE", f"{host} sent a body that cannot be unpacked ({detail})"),
         (httpx.HTTPError, "TRANSPORT", cut),
+        (Exception, "TRANSPORT", unreachable),
     )
     code, message = next((code, message) for kind, code, message in table if isinstance(error, kind))
     return LlmFailure(message=message, code=code)

@@ -7,9 +7,10 @@ import sys
 import httpx
 import pytest
 
+from dsh_lsp.errors import LlmError
 from dsh_lsp.llm.endpoint import EndpointSettings
 from dsh_lsp.llm.http_library import nobody_trusted
-from dsh_lsp.llm.model_client import transport_failure
+from dsh_lsp.llm.model_client import ModelClient, transport_failure
 
 
 def kinds_of(base: type[httpx.HTTPError]) -> list[type[httpx.HTTPError]]:
@@ -26,6 +27,51 @@ def test_every_error_of_the_http_client_has_a_translation(kind: type[httpx.HTTPE
     failure = transport_failure(error, host="example.test")
     assert failure.code in {"TRANSPORT", "TIMEOUT", "MALFORMED_RESPONSE"}
     assert "example.test" in failure.message
+
+
+@pytest.mark.parametrize(
+    ("environment", "code", "words"),
+    [
+        ({"ALL_PROXY": "socks5://me:s3cret-77@127.0.0.1:9"}, "BAD_SETTING", "ALL_PROXY is a SOCKS proxy"),
+        ({"https_proxy": "socks://me:s3cret-77@127.0.0.1:9"}, "BAD_SETTING", "in https_proxy cannot be used"),
+        ({"HTTP_PROXY": "http://me:s3cret-77:@x:y"}, "BAD_SETTING", "in HTTP_PROXY cannot be used"),
+        ({"NO_PROXY": "localhost,fe80::/10"}, "BAD_SETTING", "in NO_PROXY cannot be used"),
+        ({"NO_PROXY": "[::1]"}, "BAD_SETTING", "in NO_PROXY cannot be used"),
+        ({"HTTP_PROXY": "http://me:s3cret-77@127.0.0.1:99999"}, "TRANSPORT", "cannot connect to 127.0.0.1:9"),
+    ],
+)
+async def test_proxies_that_cannot_be_used_are_a_failure_that_names_their_variable_and_not_what_it_holds(
+    environment: dict[str, str], code: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    client = ModelClient(EndpointSettings(base_url="http://127.0.0.1:9"))
+    with pytest.raises(LlmError) as refused:
+        await client.get("/models", {}, key=None, timeout_s=9)
+    await client.aclose()
+    assert refused.value.code == code
+    assert words in str(refused.value)
+    assert "s3cret" not in str(refused.value)
+
+
+def test_certificates_that_cannot_be_read_are_a_failure_that_names_their_variable() -> None:
+    code = """
+import anyio
+from dsh_lsp.errors import LlmError
+from dsh_lsp.llm.endpoint import EndpointSettings
+from dsh_lsp.llm.model_client import ModelClient
+try:
+    client = ModelClient(EndpointSettings(base_url="https://127.0.0.1:9"))
+    anyio.run(lambda: client.get("/models", {}, key=None, timeout_s=9))
+except LlmError as error:
+    print(error.failure.code, error)
+"""
+    environ = {"SSL_CERT_FILE": "/nonexistent/certificates.pem"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True, env=environ)
+    assert done.stdout.startswith("BAD_SETTING 127.0.0.1:9 cannot be asked: the certificates that SSL_CERT_FILE")
 
 
 @pytest.mark.parametrize(
