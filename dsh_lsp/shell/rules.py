@@ -2,8 +2,8 @@
 
 A rule is a command with its words: `git status` allows exactly that; ` *` at its end allows any more words.
 
-Rules: every command of a line must be allowed; a builtin that runs its own words is allowed only with the words that
-it runs; a line that is not understood never is; a program that would be found
+Rules: every command of a line must be allowed; a builtin that runs its own words, or changes what later ones mean, is
+allowed only with the words that a rule names; a line that is not understood never is; a program that would be found
 inside the workspace, or through a relative entry of PATH, is not the one that the user meant.
 """
 
@@ -29,13 +29,17 @@ RUNS_ITS_WORDS: Final = RUNS_A_PROGRAM | {
     *("eval", "source", ".", "trap", "enable", "hash", "alias", "bind", "complete", "compgen", "fc", "jobs"),
     *("mapfile", "readarray"),
 }
-# It evaluates the subscript of a variable that these are told of, and what that substitutes.
-READS_SUBSCRIPTS: Final = frozenset(
+# These set variables or options: PATH, and with it what the next command is.
+CHANGES_THE_SHELL: Final = frozenset(
     {
-        *("let", "test", "[", "printf", "read", "unset", "declare", "typeset", "local", "export", "readonly"),
-        *("wait", "getopts"),
+        *("declare", "typeset", "local", "export", "readonly", "unset", "let", "read", "getopts", "wait"),
+        *("set", "shopt"),
     }
 )
+MOVES: Final = frozenset({"cd", "pushd", "popd"})
+_NOTHING_MORE: Final = RUNS_ITS_WORDS | CHANGES_THE_SHELL
+# It evaluates the subscript of a variable that these are told of, and what that substitutes.
+READS_SUBSCRIPTS: Final = frozenset({"test", "[", "printf"})
 _SUBSTITUTES: Final = re.compile(r"[$`]")
 _PREFIX: Final = "command:"
 
@@ -49,8 +53,8 @@ class ShellSettings(SettingsModel):
         json_schema_extra=raises_rights([]),
         description="Commands that run unasked: `git status` allows exactly that, `pytest *` any more words too. "
         "Every command of a line must be allowed; whatever is more than plain words, `&&`, `||`, `;`, `|`, `2>&1` "
-        "and `>/dev/null` is asked for. A builtin that runs its words, as `eval` and `command`, "
-        "runs unasked only with those that a rule names.",
+        "and `>/dev/null` is asked for. A builtin that runs its words or sets variables, as `eval`, "
+        "`command` and `export`, runs unasked only with those that a rule names.",
     )
     timeout_seconds: float = Field(default=120.0, gt=0, description="The longest that one command runs.")
 
@@ -106,19 +110,25 @@ class CommandRules:
             return False
         rules = [read_rule(rule) for rule in self.settings.allow]
         return all(
-            any(_matches(words, rule, more=more) for rule, more in rules) and not self._is_impostor(_program(words))
-            for words in script.commands
+            any(_matches(words, rule, more=more) for rule, more in rules)
+            and not self._is_impostor(
+                _program(words), moved=any(_program(one) in MOVES for one in script.commands[:at])
+            )
+            for at, words in enumerate(script.commands)
         )
 
-    def _is_impostor(self, program: str) -> bool:
-        """Whether a program's name would lead into the workspace; a path was written out by the user."""
+    def _is_impostor(self, program: str, *, moved: bool) -> bool:
+        """Whether a program's name would lead into the workspace; a path was written out by the user.
+
+        `moved`: from a folder that is not known, so that a relative entry of PATH may hold anything.
+        """
         if "/" in program:
             return False
         root = Path(os.path.realpath(self._root))
         workspace = {root, *(Path(os.path.realpath(folder)) for folder in self._folders())}
         for entry in self._environ.get("PATH", os.defpath).split(os.pathsep):
             if not Path(entry).is_absolute():  # also the empty one, which means the current directory
-                if shutil.which(program, path=str(root / entry)) is not None:
+                if moved or shutil.which(program, path=str(root / entry)) is not None:
                     return True
                 continue
             found = shutil.which(program, path=entry)
@@ -143,6 +153,8 @@ def _may_have_more(words: Command, rule: Command) -> bool:
     """Whether more words than the rule's change nothing of what is run."""
     if words[0] in RUNS_A_PROGRAM and len(rule) > 1 and not rule[1].startswith("-"):
         return _may_have_more(words[1:], rule[1:])
-    if words[0] in RUNS_ITS_WORDS:
+    if words[0] in _NOTHING_MORE:
+        return False
+    if words[0] == "printf" and words[1].startswith("-v") and len(rule) <= 2:  # which variable is in no rule
         return False
     return words[0] not in READS_SUBSCRIPTS or not any(map(_SUBSTITUTES.search, words))

@@ -53,6 +53,16 @@ def test_a_program_inside_the_workspace_is_not_the_one_that_the_rule_means(tmp_p
     assert not rules(root, f":{outside}").allow("tool x"), "an empty entry is the current directory"
 
 
+def test_a_relative_entry_of_the_path_is_looked_for_wherever_the_line_goes(tmp_path: Path) -> None:
+    program(tmp_path / "bin", "tool")
+    program(tmp_path / "w" / "sub" / "tools", "tool")
+    settings = ShellSettings(allow=("tool", "cd *"))
+    moving = CommandRules(tmp_path / "w", settings, {"PATH": f"tools:{tmp_path}/bin"})
+    assert moving.allow("tool"), "there is no such folder in the root"
+    assert not moving.allow("cd sub && tool")
+    assert CommandRules(tmp_path / "w", settings, {"PATH": f"{tmp_path}/bin:tools"}).allow("cd sub && tool")
+
+
 @pytest.mark.parametrize(
     ("rule", "line", "allowed"),
     [
@@ -73,7 +83,25 @@ def test_a_program_inside_the_workspace_is_not_the_one_that_the_rule_means(tmp_p
         ("trap *", "trap 'rm x' EXIT", False),
         ("mapfile *", "mapfile -C 'rm x' -c 1", False),
         ("let *", "let 'a[$(rm x)]=1'", False),
-        ("let *", "let a=1", True),
+        ("let *", "let PATH=1 && ls", False),
+        ("let a=1", "let a=1", True),
+        ("export *", "export PATH=./x && ls", False),
+        ("export A=1", "export A=1 && ls", True),
+        ("builtin export *", "builtin export PATH=./x && ls", False),
+        ("declare *", "declare PATH=./x && ls", False),
+        ("typeset *", "typeset -x PATH=./x && ls", False),
+        ("readonly *", "readonly PATH=./x && ls", False),
+        ("read *", "read PATH && ls", False),
+        ("getopts *", "getopts a: PATH -a && ls", False),
+        ("wait *", "wait -p PATH && ls", False),
+        ("unset *", "unset PATH && ls", False),
+        ("set *", "set -k && ls PATH=./x", False),
+        ("shopt *", "shopt -os keyword && ls PATH=./x", False),
+        ("printf *", "printf -v PATH %s ./x && ls", False),
+        ("printf *", "printf -vPATH %s ./x && ls", False),
+        ("printf -v *", "printf -v PATH %s ./x && ls", False),
+        ("printf *", "printf -v 'BASH_CMDS[ls]' %s ./x && ls", False),
+        ("printf -v a %s *", "printf -v a %s x && ls", True),
         ("test *", "test -v 'a[$(rm x)]' && ls", False),
         ("printf *", "printf -v 'a[`rm x`]' y", False),
         ("printf *", "printf '%s' x", True),
