@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from dsh_lsp.errors import LlmFailure
 from dsh_lsp.llm.dialect import Dialect
-from dsh_lsp.llm.finish_words import CUT, REFUSED, failure_in
+from dsh_lsp.llm.finish_words import CUT, REFUSED, failure_in, word_in
 from dsh_lsp.llm.open_calls import OpenCalls
 from dsh_lsp.llm.overflow import silent_overflow
 from dsh_lsp.llm.prose import Prose
@@ -124,7 +124,7 @@ class ChatDecoder:
             yield from self._say(self._tags.push(text) if self._tags is not None else [("text", text)])
         for entry in _call_entries(delta):
             yield from self._calls.push(entry)
-        self._finish = _string(choice.get("finish_reason")) or self._finish
+        self._finish = word_in(choice.get("finish_reason")) or self._finish
 
     def end(self, *, done: bool) -> Iterator[Chunk]:
         """End the stream after the last event; `done` says that `[DONE]` came."""

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from dsh_lsp.errors import LlmFailure
 from dsh_lsp.llm.chat_decoder import CLOSED, EMPTY, new_call_id
-from dsh_lsp.llm.finish_words import CUT, REFUSED, failure_in
+from dsh_lsp.llm.finish_words import CUT, REFUSED, failure_in, word_in
 from dsh_lsp.llm.open_calls import resolve_name, split_arguments
 from dsh_lsp.llm.overflow import silent_overflow
 from dsh_lsp.llm.surrogates import SurrogateJoiner
@@ -212,7 +212,7 @@ class MessagesDecoder:
 
     def _note_end(self, delta: Any) -> None:
         if isinstance(delta, dict):
-            self._reason = _text(delta.get("stop_reason")) or self._reason
+            self._reason = word_in(delta.get("stop_reason")) or self._reason
 
     def _note_usage(self, usage: Any) -> None:
         if isinstance(usage, dict):

@@ -172,6 +172,11 @@ EVENTS = (
         text="x",
         finish="max-tokens",
     ),
+    *(
+        vector(f"33-{word}", stream(A, called(call("f", '{"x":')), chunk({}, word)), text="He", finish="max-tokens")
+        for word in ("MAX_TOKENS", "max_output_tokens", "model_length", "token_limit")
+    ),
+    vector("34-capitals", stream(A, chunk({}, "CONTENT_FILTER")), text="He", finish="refusal"),
     vector("34-filter", stream(A, chunk({}, "content_filter")), text="He", finish="refusal"),
     vector("34-refused", stream(A, chunk({}, "refusal")), text="He", finish="refusal"),
     vector("34-sensitive", stream(A, chunk({}, "sensitive")), text="He", finish="refusal"),
