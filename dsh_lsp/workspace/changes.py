@@ -77,7 +77,7 @@ def prepare(
         ToolError: `OUTSIDE`, `RIGHTS`, `EXISTS`, `NOT_FOUND`, `NOT_A_FILE`, `NO_CHANGE`, `TOO_LARGE`, `NOT_WRITABLE`.
     """
     real = resolve(root, change.path, approved, guarded, kind="edit")
-    check_writable(root, real, approved, guarded)
+    check_writable(root, real, approved, guarded, called=change.path)
     keys = guarded or Guarded()  # none of which may come into a review, a log, a copy, or a file that is not for it
     if isinstance(change, FileEdit) and change.base is not None:
         keys.check_content(change.base.rope, change.path)
@@ -90,7 +90,7 @@ def prepare(
             known = replace(change, data=_data_of(real, change.path))
             keys.check_content(known.data or b"", change.path)
             target = resolve(root, new_path, approved, guarded, kind="edit")
-            check_writable(root, target, approved, guarded)
+            check_writable(root, target, approved, guarded, called=new_path)
             if target == real:
                 raise ToolError(f"{change.path} has that name already", code="NO_CHANGE")
             if not (target.exists() and target.samefile(real)):

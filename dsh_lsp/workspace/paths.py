@@ -1,21 +1,33 @@
 """Paths: what lies inside the workspace, and what a tool may touch only with the user's permission, or never.
 
-Rules: a path is judged by where it really leads, symbolic links followed. The workspace is the root, from which paths
-count, and the other folders of the user's window, whose paths are absolute.
+Rules: a path is judged by where it really leads, symbolic links followed, and by what it is called on the way where
+that gives rights. The workspace is the root, from which paths count, and the other folders of the user's window,
+whose paths are absolute.
 """
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from dsh_lsp.decisions import Effect, GrantKey
 from dsh_lsp.errors import ToolError
-from dsh_lsp.workspace.rights import belongs_to_version_control, gives_rights, has_other_names, is_also_in
+from dsh_lsp.workspace.rights import (
+    belongs_to_version_control,
+    gives_rights,
+    has_other_names,
+    is_also_in,
+    is_led_to,
+)
 from dsh_lsp.workspace.rope import Rope
+
+MAX_LINKS: Final = 40  # in one path, as the system has it
 
 Touch = Literal["read", "edit"]
 
@@ -34,7 +46,13 @@ def locate(root: Path, path: str) -> Path:
         raise ToolError("a path cannot hold half of a character", code="INVALID_PATH") from error
     if "\0" in path:
         raise ToolError("a path cannot hold a NUL character", code="INVALID_PATH")
-    return Path(os.path.realpath(Path(os.path.realpath(root)) / from_home(path)))
+    real = Path(os.path.realpath(Path(os.path.realpath(root)) / from_home(path)))
+    try:
+        real.lstat()
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise ToolError("a path or a name in it is longer than the system allows", code="INVALID_PATH") from error
+    return real
 
 
 def from_home(path: str) -> Path:
@@ -130,9 +148,16 @@ def lies_below(real: Path, place: Path) -> bool:
 
 
 def check_writable(
-    root: Path, real: Path, approved: frozenset[GrantKey] = NOTHING, guarded: Guarded | None = None
+    root: Path,
+    real: Path,
+    approved: frozenset[GrantKey] = NOTHING,
+    guarded: Guarded | None = None,
+    *,
+    called: str | None = None,
 ) -> None:
     """Refuse files that no tool writes, and those that need a permission that was not given.
+
+    `called` is the path as it was given, if it was. Blocks.
 
     Raises:
         ToolError: `RIGHTS`.
@@ -144,7 +169,7 @@ def check_writable(
         raise ToolError(f"{name} belongs to version control; the agent never writes it", code="RIGHTS")
     if guarded.holds(real) or (linked and is_also_in(real, guarded.never)):
         raise ToolError(f"{name} holds sessions or keys; the agent never writes it", code="RIGHTS")
-    if rights_key(name) in approved or not (why := _why_rights(real, guarded)):
+    if rights_key(name) in approved or not (why := _why_rights(root, real, guarded, called)):
         return
     raise ToolError(f"{name} {why}; the user has not allowed writing it", code="RIGHTS")
 
@@ -153,11 +178,34 @@ def _git_folders(root: Path, guarded: Guarded) -> list[Path]:
     return [folder / ".git" for folder in (root, *guarded.folders())]
 
 
-def _why_rights(real: Path, guarded: Guarded | None) -> str:
-    """Why writing a path needs a permission of its own; empty if it does not."""
+def _why_rights(root: Path, real: Path, guarded: Guarded | None, called: str | None) -> str:
+    """Why writing a path needs a permission of its own; empty if it does not. Blocks."""
     if gives_rights(real) or (guarded is not None and guarded.gives_rights(real)):
-        return "decides what other programs may run"
+        return _DECIDES
+    tops = {Path(os.path.realpath(top)) for top in (root, *(guarded.folders() if guarded is not None else ()))}
+    above = list(real.parents)
+    inside = max((number for number, folder in enumerate(above, 1) if folder in tops), default=0)
+    if is_led_to(real, above[:inside]) or (called is not None and any(map(gives_rights, _names_of(root, called)))):
+        return f"{_DECIDES}, under another name (a link)"
     return "has other names (hard links), and may be any file under another one" if has_other_names(real) else ""
+
+
+_DECIDES: Final = "decides what other programs may run"
+
+
+def _names_of(root: Path, path: str) -> Iterator[Path]:
+    """What a path is called before each link on its way. Blocks."""
+    at, ahead, links = Path("/"), deque((Path(os.path.realpath(root)) / from_home(path)).parts), 0
+    while ahead and links < MAX_LINKS:
+        part = ahead.popleft()
+        place = at.parent if part == ".." else at / part
+        if part == ".." or not os.path.islink(place):  # noqa: PTH114 - that of a path raises where nobody may look
+            at = place
+            continue
+        yield place.joinpath(*ahead)
+        links += 1
+        with suppress(OSError):  # it was taken away meanwhile
+            ahead.extendleft(reversed(place.readlink().parts))
 
 
 def _outside_key(kind: Touch, name: str) -> GrantKey:
@@ -180,7 +228,7 @@ def effects_of(root: Path, path: str, kind: Touch, guarded: Guarded | None = Non
     effects = [Effect(kind=kind, detail=name, grant_key=f"{kind}:{name}")]
     if not in_workspace(root, real, guarded):
         effects.append(Effect(kind="outside", detail=f"{kind} {name}", grant_key=_outside_key(kind, name)))
-    if kind == "edit" and (why := _why_rights(real, guarded)):
+    if kind == "edit" and (why := _why_rights(root, real, guarded, path)):
         detail = name if gives_rights(real) else f"{name}, which {why}"
         effects.append(Effect(kind="rights", detail=detail, grant_key=rights_key(name)))
     return effects

@@ -4,7 +4,8 @@ A model that could write one unseen would have more rights than it was given: an
 another agent would do it for it, as soon as the user opens the folder or commits. What runs only when the user asks
 for it (a Makefile, a package's scripts) is no such file.
 
-Rules: a name is compared as the most generous file system does; a file with several names (hard links) may be any.
+Rules: a name is compared as the most generous file system does; a file with several names (hard links) may be any;
+what a link with such a name leads to is what others run; a folder is version control's by what lies in it, too.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import stat
 import unicodedata
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -41,6 +43,10 @@ RIGHTS_FILES: Final = frozenset(
 )
 _RIGHTS_SUFFIXES: Final = (".code-workspace", ".sublime-project", ".sublime-workspace")
 VERSION_CONTROL: Final = frozenset({".git", ".hg", ".svn", ".jj", ".bzr"})
+_LINKED: Final = RIGHTS_FOLDERS | RIGHTS_FILES | {".git"}
+MANY: Final = 1_000  # entries of a folder: looking for each name is faster than reading more
+# What makes a folder the inside of a repository, wherever it is kept: `.bare`, `name.git`, a submodule, a work tree.
+_INSIDE_GIT: Final = (("HEAD", "objects", "refs"), ("HEAD", "commondir"))
 
 # Some file systems pass over these in a name.
 _PASSED_OVER = dict.fromkeys([*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
@@ -57,8 +63,54 @@ def gives_rights(real: Path) -> bool:
 
 
 def belongs_to_version_control(real: Path) -> bool:
-    """Whether a located file lies among those of a version control system."""
-    return any(_is_one_of(_plain(part), VERSION_CONTROL) for part in real.parts)
+    """Whether a located file lies among those of a version control system, or would make a folder one. Blocks."""
+    if any(_is_one_of(_plain(part), VERSION_CONTROL) for part in real.parts):
+        return True
+    within = real
+    for folder in real.parents:
+        part = within.name.casefold()
+        for names in _INSIDE_GIT:
+            if all(name.casefold() == part or os.path.lexists(folder / name) for name in names):
+                return True
+        within = folder
+    return False
+
+
+def is_led_to(real: Path, folders: Iterable[Path]) -> bool:
+    """Whether a link that gives rights by its name, in one of some folders, leads to a file or around it. Blocks."""
+    around = {real, *real.parents}
+    return any(target in around for folder in folders for target in _targets(folder))
+
+
+def _targets(folder: Path) -> Iterable[Path]:
+    """Where the links lead to that give rights in a folder by their names, or by those of the folders they are in."""
+    for name in _linked(folder):
+        place = f"{folder}/{name}/hooks" if name.casefold() == ".git" else f"{folder}/{name}"
+        with suppress(OSError):
+            kind = os.lstat(place).st_mode
+            if stat.S_ISLNK(kind):
+                yield Path(os.path.realpath(place))
+            elif stat.S_ISDIR(kind):
+                yield from _links_in(place, depth=2)
+
+
+def _linked(folder: Path) -> Iterable[str]:
+    """The names in a folder that may give rights."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        names = [entry.name for entry in islice(entries, MANY)]
+        if len(names) == MANY:
+            return _LINKED
+        return [name for name in names if name.casefold() in _LINKED or name.casefold().endswith(_RIGHTS_SUFFIXES)]
+    return ()
+
+
+def _links_in(folder: str, *, depth: int) -> Iterable[Path]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_symlink():
+                yield Path(os.path.realpath(entry.path))
+            elif depth > 1 and entry.is_dir(follow_symlinks=False):
+                yield from _links_in(entry.path, depth=depth - 1)
 
 
 def has_other_names(real: Path) -> bool:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dsh_lsp.errors import ToolError
 from dsh_lsp.workspace.paths import Guarded, check_writable, effects_of, resolve, shown
+from dsh_lsp.workspace.rights import MANY
 
 
 @pytest.fixture
@@ -213,7 +214,29 @@ PATHS = [
     ("dotgit/config", NEVER),  # a link to .git
     ("store/session.jsonl", NEVER),
     ("keys.txt", NEVER),
+    (".bare/config", NEVER),  # a repository that is kept elsewhere
+    (".bare/hooks/pre-commit", NEVER),
+    ("mirror.git/HEAD", NEVER),
+    ("half/config", WRITES),
+    ("half/HEAD", NEVER),  # it would become a repository
+    ("half/work/commondir", NEVER),
+    ("objects/HEAD", WRITES),
+    (".vscode/tasks.json", RIGHTS),  # a link to editor/tasks.json
+    ("editor/tasks.json", RIGHTS),
+    ("editor/a", WRITES),
+    (".nvimrc", RIGHTS),  # a link to editor/vim/rc
+    ("editor/vim/rc", RIGHTS),
+    ("editor/vim/other", WRITES),
+    (".husky/post-merge", RIGHTS),  # a link to tools/hooks
+    ("tools/hooks/post-merge", RIGHTS),
+    (".git/hooks/pre-push", RIGHTS),  # a link to tools/push
+    ("tools/push", RIGHTS),
+    ("sub/.vimrc", RIGHTS),  # a link to tools/vimrc
+    ("rc", RIGHTS),  # a link to sub/.vimrc
     ("a\0b", INVALID),
+    ("n" * 300, INVALID),
+    ("sub/" + "n" * 300 + "/a", INVALID),
+    ("d/" * 3000, INVALID),
 ]
 
 
@@ -231,6 +254,26 @@ def guarded(root: Path) -> Guarded:
     ):
         (root / name).write_text("x\n")
         (root / other).hardlink_to(root / name)
+    for folder in (
+        ".bare/objects",
+        ".bare/refs",
+        "mirror.git/objects",
+        "mirror.git/refs",
+        "half/objects",
+        "half/refs",
+    ):
+        (root / folder).mkdir(parents=True)
+    (root / ".bare" / "HEAD").write_text("ref: refs/heads/main\n")
+    for folder in ("editor/vim", "tools/hooks", "half/work"):
+        (root / folder).mkdir(parents=True)
+    (root / "half" / "work" / "HEAD").write_text("ref: refs/heads/main\n")
+    (root / "editor" / "tasks.json").write_text("{}\n")
+    (root / ".vscode" / "tasks.json").symlink_to("../editor/tasks.json")
+    (root / ".nvimrc").symlink_to("editor/vim/rc")
+    (root / ".husky").symlink_to(root / "tools" / "hooks")
+    (root / ".git" / "hooks" / "pre-push").symlink_to("../../tools/push")
+    (root / "sub" / ".vimrc").symlink_to("../tools/vimrc")
+    (root / "rc").symlink_to("in/.vimrc")
     (root / "settings").symlink_to(root / ".vscode")
     (root / "dotgit").symlink_to(".git")
     (root / "loop").symlink_to(".")
@@ -240,13 +283,13 @@ def guarded(root: Path) -> Guarded:
 
 def decision(root: Path, path: str, guarded: Guarded) -> str:
     try:
-        check_writable(root, resolve(root, path), guarded=guarded)
+        check_writable(root, resolve(root, path), guarded=guarded, called=path)
     except ToolError as error:
         if error.code != "RIGHTS":
             return {"OUTSIDE": OUTSIDE, "INVALID_PATH": INVALID}[error.code]
         try:
             granted = frozenset(effect.grant_key for effect in effects_of(root, path, "edit", guarded))
-            check_writable(root, resolve(root, path), granted, guarded)
+            check_writable(root, resolve(root, path), granted, guarded, called=path)
         except ToolError:
             return NEVER
         return RIGHTS
@@ -261,6 +304,15 @@ def test_every_path_has_its_decision_wherever_it_leads(root: Path, guarded: Guar
     kinds = {effect.kind for effect in effects_of(root, path, "edit", guarded)}
     assert ("outside" in kinds) == (wanted == OUTSIDE)
     assert "rights" in kinds or wanted != RIGHTS
+
+
+def test_a_link_that_gives_rights_is_found_among_very_many_files(root: Path) -> None:
+    (root / "editor").mkdir()
+    (root / ".vscode").symlink_to("editor")
+    for number in range(MANY):
+        (root / str(number)).touch()
+    assert [effect.kind for effect in effects_of(root, "editor/a", "edit")] == ["edit", "rights"]
+    assert [effect.kind for effect in effects_of(root, "sub/a", "edit")] == ["edit"]
 
 
 def test_the_table_of_paths_is_long_enough_to_mean_something() -> None:
