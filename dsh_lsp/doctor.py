@@ -31,6 +31,7 @@ from dsh_lsp.plugin_host import PluginEntry, read_plugin_settings
 from dsh_lsp.plugin_source import bring_in, locate
 from dsh_lsp.providers import ModelSettings, build_models
 from dsh_lsp.screen import MAX_WIDTH, PIPE_WIDTH, harmless
+from dsh_lsp.secrets import redact
 from dsh_lsp.session_settings import Settings
 from dsh_lsp.settings import read_settings, settings_under
 
@@ -191,7 +192,7 @@ async def _model(settings: ModelSettings, environ: Mapping[str, str]) -> AsyncIt
         yield Finding(topic="model", words=str(error), state="wrong")
         return
     named = settings.model or "no name"
-    where = getattr(getattr(adapter, "endpoint", None), "base_url", "no server")
+    where = redact(getattr(getattr(adapter, "endpoint", None), "base_url", "no server"), environ)
     yield Finding(
         topic="model",
         words=f"{named} of {settings.provider} at {where}",

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit, urlunsplit
+import re
+from typing import Final
+from urllib.parse import unquote_plus, urlsplit, urlunsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from dsh_lsp.wire import to_camel
+
+_KEYS_NAME: Final = re.compile("key|token|secret|passw|credential|auth|^sig|^code$", re.IGNORECASE)
 
 
 class EndpointSettings(BaseModel):
     """Where a model server is and how long to wait for it.
 
     `idle_timeout_s` bounds the time without a single byte, `event_timeout_s` the time without a real event while
-    only keep-alive comments come: a provider's queue. A query of `base_url` goes with every request.
+    only keep-alive comments come: a provider's queue. A query of `base_url` goes with every request, with a key in it
+    for some servers.
     """
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
@@ -40,6 +45,13 @@ class EndpointSettings(BaseModel):
     def host(self) -> str:
         """The server's name as shown to people."""
         return urlsplit(self.base_url).netloc
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The keys in the query, by the names of their parameters: as they are written, and as they are meant."""
+        pairs = (pair.partition("=") for pair in urlsplit(self.base_url).query.split("&"))
+        written = [value for name, _, value in pairs if value and _KEYS_NAME.search(unquote_plus(name))]
+        return tuple(dict.fromkeys([*written, *map(unquote_plus, written)]))
 
     @property
     def is_encrypted(self) -> bool:

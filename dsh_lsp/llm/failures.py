@@ -218,13 +218,14 @@ def with_hints(failure: LlmFailure, headers: Mapping[str, str]) -> LlmFailure:
     )
 
 
-def without_key(failure: LlmFailure, key: str) -> LlmFailure:
-    """Remove the key from everything a failure says, and cut what is too long for a log."""
-    message = mend_surrogates(failure.message)
-    message = message.replace(key, HIDDEN_KEY) if key else message
+def without_key(failure: LlmFailure, *keys: str) -> LlmFailure:
+    """Remove keys from everything a failure says, and cut what is too long for a log."""
+    message, named = mend_surrogates(failure.message), failure.request_id
+    for key in filter(None, keys):
+        message = message.replace(key, HIDDEN_KEY)
+        named = named.replace(key, HIDDEN_KEY) if named else named
     if len(message) > MAX_MESSAGE_CHARS:
         message = message[:MAX_MESSAGE_CHARS] + "…"
-    named = failure.request_id.replace(key, HIDDEN_KEY) if failure.request_id and key else failure.request_id
     return replace(failure, message=message, request_id=named)
 
 

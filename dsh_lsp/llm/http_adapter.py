@@ -27,6 +27,7 @@ from dsh_lsp.llm.meter import MARGIN
 from dsh_lsp.llm.model_client import Call, ModelClient
 from dsh_lsp.llm.overflow import stated_total
 from dsh_lsp.messages import CallConfig, Chunk, Finish
+from dsh_lsp.secrets import learn
 from dsh_lsp.wire import JsonObject
 
 LIST_TIMEOUT_S = 15.0
@@ -52,6 +53,8 @@ class HttpAdapter(ABC):
     def __init__(
         self, provider: str, endpoint: EndpointSettings, keys: KeySource, defaults: ModelDefaults, faults: Faults
     ) -> None:
+        for secret in endpoint.secrets:
+            learn(secret)
         self._provider = provider
         self.endpoint = endpoint
         self.keys = keys

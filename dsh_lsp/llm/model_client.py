@@ -119,12 +119,12 @@ class ModelClient:
         """
         client = await self._open_client()
 
-        secret = key.get_secret_value() if key is not None else ""
+        secrets = (key.get_secret_value() if key is not None else "", *self._settings.secrets)
         try:
             with anyio.fail_after(timeout_s):
                 async with client.stream("GET", self._url(path), headers=dict(headers)) as response:
                     if not response.is_success:
-                        raise LlmError(without_key(await self._refusal(response), secret))
+                        raise LlmError(without_key(await self._refusal(response), *secrets))
                     text = await _text_of(response, MAX_LIST_BYTES)
         except TimeoutError as error:
             message = f"{self._settings.host} did not answer in {timeout_s:g} s"
@@ -133,7 +133,7 @@ class ModelClient:
             raise
         except Exception as error:
             failure = transport_failure(error, host=self._settings.host)
-            raise LlmError(without_key(failure, secret)) from error
+            raise LlmError(without_key(failure, *secrets)) from error
         document = json_of(text)
         if isinstance(document, str):
             message = f"{self._settings.host} answered with something that is not JSON: check baseUrl"
@@ -146,7 +146,7 @@ class ModelClient:
         headers: dict[str, str] = {}
 
         def failed(failure: LlmFailure) -> LlmFailure:
-            return without_key(with_hints(failure, headers), call.secret)
+            return without_key(with_hints(failure, headers), call.secret, *self._settings.secrets)
 
         # a stream that ends without a word hides an error, which the same request without streaming brings out
         for stream in (True, False):

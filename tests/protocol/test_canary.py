@@ -11,6 +11,7 @@ from tests.support.model_server import FakeModelServer, answer, refusal
 from tests.support.raw_client import RawClient, agent_handshake
 
 KEY = "sk-canary-4f1c2e9a7b3d5068"
+QUERY_KEY = "AIza-canary-9b3d50684f1c2e"  # of an address that ends with it
 
 # Stands for a program that the server starts, and writes down what it was told; by absolute names, or it would meet
 # itself.
@@ -64,7 +65,8 @@ def test_no_log_event_frame_child_or_error_repeats_a_key(tmp_path: Path, model: 
         "A_COPY_OF_IT": KEY,
         "A_HEADER_WITH_IT": f"Authorization: Bearer {KEY}",
     }
-    echo = {"error": {"message": f"Incorrect API key provided: {KEY}", "type": "authentication_error"}}
+    said = f"Incorrect API key provided: {KEY}, or /v1?key={QUERY_KEY}"
+    echo = {"error": {"message": said, "type": "authentication_error"}}
     model.script(
         answer("", calls=[("search", {"pattern": "needle"}), ("list_files", {})]),
         answer("", calls=[("shell", {"command": "env; env | sort; echo done"})]),
@@ -73,7 +75,7 @@ def test_no_log_event_frame_child_or_error_repeats_a_key(tmp_path: Path, model: 
     )
     with RawClient.start(("-m", "dsh_lsp", "serve"), env) as client:
         client.on_request("window/workDoneProgress/create", lambda _params: None)
-        handshake = agent_handshake(state, model.url)
+        handshake = agent_handshake(state, f"{model.url}?key={QUERY_KEY}")
         handshake["options"] |= {"shell": {"allow": ["env *"]}, "plugins": [str(plugin)]}
         client.initialize(**handshake, rootUri=root.as_uri())
         client.command("dsh.followup", {"text": "Go."})
@@ -88,14 +90,18 @@ def test_no_log_event_frame_child_or_error_repeats_a_key(tmp_path: Path, model: 
         frames = repr(client.messages)
         stderr = client.stderr
     assert model.requests[0].headers["authorization"] == f"Bearer {KEY}", "the key was in use"
+    assert model.requests[0].path.endswith(f"?key={QUERY_KEY}")
     assert "done" in frames
-    assert KEY not in frames
-    assert KEY not in stderr
+    for key in (KEY, QUERY_KEY):
+        assert key not in frames
+        assert key not in stderr
     spied = sorted(path.name.partition(".")[0] for path in seen.iterdir())
     assert {"git", "rg", "bash"} <= set(spied), "children were watched"
     for path in tmp_path.rglob("*"):
         if path.is_file() and not path.is_symlink():
-            assert KEY.encode() not in path.read_bytes(), path
+            data = path.read_bytes()
+            assert KEY.encode() not in data, path
+            assert QUERY_KEY.encode() not in data, path
 
 
 # Stands for the system's keyring.

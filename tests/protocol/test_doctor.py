@@ -48,6 +48,13 @@ def doctor(
     return done.returncode, re.sub(r"\s+", " ", done.stdout + done.stderr)
 
 
+def test_a_key_in_the_address_is_shown_nowhere(tmp_path, server) -> None:
+    _, said = doctor(
+        tmp_path, {"model": {"baseUrl": f"{server.url}?key={KEY}&api-version=2024-10-21"}}, key="other-77"
+    )
+    assert "api-version=2024-10-21" in said
+
+
 def test_a_good_installation_is_called_good(tmp_path, server) -> None:
     server.documents["/user/balance"] = document(BALANCE)
     code, said = doctor(tmp_path, {"model": {"baseUrl": server.url}})

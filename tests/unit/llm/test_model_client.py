@@ -92,6 +92,23 @@ def test_a_query_of_the_base_url_goes_with_every_path() -> None:
     assert settings.url_of("/models") == "https://x.openai.azure.com/openai/deployments/d/models?api-version=1"
 
 
+@pytest.mark.parametrize(
+    ("query", "keys"),
+    [
+        ("", ()),
+        ("api-version=2024-10-21-preview", ()),
+        ("key=AIza0123456789", ("AIza0123456789",)),
+        ("api-version=1&subscription-key=a%2Bb0123456&x", ("a%2Bb0123456", "a+b0123456")),
+        (
+            "Access%5FToken=t0123456789&sig=s0123456789&code=c0123456789",
+            ("t0123456789", "s0123456789", "c0123456789"),
+        ),
+    ],
+)
+def test_a_key_in_the_query_of_the_base_url_is_known_by_its_name(query: str, keys: tuple[str, ...]) -> None:
+    assert EndpointSettings(base_url=f"https://x/v1?{query}").secrets == keys
+
+
 def test_importing_the_adapter_does_not_import_the_http_client() -> None:
     code = "import sys, dsh_lsp.llm.deepseek; sys.exit('httpx' in sys.modules or 'httpx_sse' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
