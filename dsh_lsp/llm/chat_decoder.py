@@ -17,6 +17,7 @@ from dsh_lsp.llm.finish_words import CUT, REFUSED, failure_in, word_in
 from dsh_lsp.llm.open_calls import OpenCalls
 from dsh_lsp.llm.overflow import silent_overflow
 from dsh_lsp.llm.prose import Prose
+from dsh_lsp.llm.surrogates import mend_surrogates
 from dsh_lsp.llm.text_calls import Reading, TextCallScanner
 from dsh_lsp.llm.think_tags import Part, ThinkSplitter
 from dsh_lsp.messages import (
@@ -112,7 +113,7 @@ class ChatDecoder:
         self.known |= "choices" in event
         choice = _first_choice(event)
         self._usage = read_usage(event.get("usage")) or read_usage(choice.get("usage")) or self._usage
-        self._model = _string(event.get("model")) or self._model
+        self._model = mend_surrogates(_string(event.get("model"))) or self._model
         delta = self._delta_of(choice)
         if not choice:
             return

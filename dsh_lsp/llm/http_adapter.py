@@ -114,7 +114,11 @@ class HttpAdapter(ABC):
         if not isinstance(rows, list):
             message = f"{self.endpoint.host} answered with something that is no list of models: check baseUrl"
             raise LlmError(LlmFailure(message=message, code="MALFORMED_RESPONSE"))
-        return tuple(self._info(row) for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str))
+        named: dict[str, JsonObject] = {}
+        for row in rows:
+            if isinstance(row, dict) and _is_name(row.get("id")):
+                named.setdefault(row["id"], row)
+        return tuple(map(self._info, named.values()))
 
     async def document(self, path: str) -> Any:
         """Get a JSON document of the server's.
@@ -182,11 +186,12 @@ class HttpAdapter(ABC):
 
     def _info(self, row: JsonObject) -> ModelInfo:
         name = row["id"]
-        window = next((row[key] for key in _WINDOW_KEYS if type(row.get(key)) is int and row[key] > 0), None)
-        if window is None and isinstance(row.get("meta"), dict) and type(row["meta"].get("n_ctx")) is int:
-            window = row["meta"]["n_ctx"]  # llama.cpp
-        output = row.get("max_tokens") or row.get("max_output_tokens")
-        told = Limits(context_window=window, max_output=output if type(output) is int else None)
+        meta = row.get("meta")
+        told = Limits(
+            context_window=_count_in(row, *_WINDOW_KEYS)
+            or (_count_in(meta, "n_ctx") if isinstance(meta, dict) else None),
+            max_output=_count_in(row, "max_tokens", "max_output_tokens"),
+        )
         if told != Limits():
             self._told[name] = told
         known = self.limits_of(name)
@@ -260,6 +265,16 @@ class HttpAdapter(ABC):
 
 
 _WINDOW_KEYS = ("context_length", "max_model_len", "context_window", "max_context_length", "max_input_tokens")
+
+
+def _is_name(value: Any) -> bool:
+    """Whether a model can be chosen by it: one line that people can read."""
+    return isinstance(value, str) and value.isprintable() and bool(value.strip())
+
+
+def _count_in(row: JsonObject, *keys: str) -> int | None:
+    """The first number of tokens under some keys; 0 and less say nothing, or that there is no limit."""
+    return next((row[key] for key in keys if type(row.get(key)) is int and row[key] > 0), None)
 
 
 def bearer(key: SecretStr | None) -> dict[str, str]:

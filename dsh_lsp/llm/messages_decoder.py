@@ -15,7 +15,7 @@ from dsh_lsp.llm.chat_decoder import CLOSED, EMPTY, new_call_id
 from dsh_lsp.llm.finish_words import CUT, REFUSED, failure_in, word_in
 from dsh_lsp.llm.open_calls import resolve_name, split_arguments
 from dsh_lsp.llm.overflow import silent_overflow
-from dsh_lsp.llm.surrogates import SurrogateJoiner
+from dsh_lsp.llm.surrogates import SurrogateJoiner, mend_surrogates
 from dsh_lsp.messages import (
     BlockEnd,
     BlockStart,
@@ -148,7 +148,7 @@ class MessagesDecoder:
     def _begin(self, message: Any) -> None:
         self.started = True
         if isinstance(message, dict):
-            self._model = _text(message.get("model"))
+            self._model = mend_surrogates(_text(message.get("model")))
             self._note_usage(message.get("usage"))
 
     def _start(self, index: Any, content: Any) -> Iterator[Chunk]:
@@ -162,12 +162,12 @@ class MessagesDecoder:
         yield BlockStart(index=block.index, block_type=kind)
         match content["type"]:
             case "tool_use":
-                block.call_id = _text(content.get("id")) or self._new_id()
-                block.name = resolve_name(_text(content.get("name")), self._known)
+                block.call_id = mend_surrogates(_text(content.get("id"))) or self._new_id()
+                block.name = resolve_name(mend_surrogates(_text(content.get("name"))), self._known)
                 given = content.get("input")
                 yield from self._show(block, dumps(given) if given else "")
             case "redacted_thinking":
-                block.note = {"redacted": _text(content.get("data"))}
+                block.note = {"redacted": mend_surrogates(_text(content.get("data")))}
             case "thinking":
                 self._sign(block, content.get("signature"))
                 yield from self._show(block, _text(content.get("thinking")))
@@ -191,7 +191,7 @@ class MessagesDecoder:
                 pass
 
     def _sign(self, block: _Block, signature: Any) -> None:
-        if signed := _text(signature):
+        if signed := mend_surrogates(_text(signature)):
             block.note = {"signature": block.note.get("signature", "") + signed}
 
     def _show(self, block: _Block, piece: str) -> Iterator[Chunk]:

@@ -68,8 +68,8 @@ class OpenCalls:
         """Take one entry of `tool_calls` and give its preview."""
         function = entry.get("function")
         function = function if isinstance(function, dict) else entry
-        slot, wire_id = _slot_of(entry.get("index")), _text(entry.get("id"))
-        name, piece = _text(function.get("name")), _argument_text(function.get("arguments"))
+        slot, wire_id = _slot_of(entry.get("index")), mend_surrogates(_text(entry.get("id")))
+        name, piece = mend_surrogates(_text(function.get("name"))), _argument_text(function.get("arguments"))
         call = self._find(slot, wire_id, name)
         if call is None or _begins_another(call, wire_id, name, piece):
             call = _Call(slot=slot, wire_id=wire_id)

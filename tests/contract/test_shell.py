@@ -14,12 +14,13 @@ import pytest
 
 from dsh_lsp.abort import USER, AbortSignal
 from dsh_lsp.errors import ToolError
-from dsh_lsp.llm.scripted import call
+from dsh_lsp.llm.scripted import call, say
 from dsh_lsp.plugins.tools.shell import Shell
 from dsh_lsp.shell.environment import ChildEnvironment
 from dsh_lsp.shell.guard import read_row
 from dsh_lsp.shell.process import run_command
 from dsh_lsp.shell.rules import ShellSettings
+from dsh_lsp.wire import dumps, encode
 from tests.support.headless_tools import answers, codes, with_plugins
 from tests.support.shell_bench import KEY, Here, run
 
@@ -74,6 +75,17 @@ async def test_a_command_that_cannot_begin_says_so(here: Here) -> None:
     assert "exit code 127" in texts[0]
     assert texts[1] == "°\n[exit code 0]"
     assert "NUL" in texts[2]
+
+
+async def test_a_file_whose_name_is_no_text_is_named_in_words_that_editors_can_read(here: Here) -> None:
+    script = [call("shell", command="touch \"$(printf 'caf\\351.txt')\""), say("ok")]
+    async with with_plugins(script, parts={"keys": here.keys}) as w:
+        w.h.registry.register(here.shell(w.h))
+        w.h.agent.followup(w.h.say("go"))
+        await w.h.agent.when_idle()
+        assert "[created: caf\\udce9.txt]" in answers(w.h)[0]
+        for event in w.h.log:
+            dumps(encode(event.data)).encode()
 
 
 def descriptors() -> int:

@@ -143,6 +143,15 @@ VECTORS = (
         + _text(0, HELLO)
         + _event("message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 2}),
     ),
+    _v(
+        "half-an-emoji-in-names",
+        (_start() + _thinking(0, "why", "s-1") + _use(1, "f-1", "{}", call_id="t-1") + _end("tool_use")).replace(
+            b"-1", b"\\ud83d"
+        ),
+        reasoning="why",
+        calls=(("f\ufffd", {}),),
+        finish="tool-calls",
+    ),
     _v("no-end", _start() + _text(0, HELLO), text=HELLO, error="STREAM_CLOSED"),
     _v("half-a-call", _start() + _use(0, "f", '{"x":')[:-60], error="STREAM_CLOSED"),
     _v("cut", _start() + _text(0, HELLO), cut=True, text=HELLO, error="TRANSPORT"),

@@ -20,6 +20,7 @@ from dsh_lsp.messages import (
     ToolCallBlock,
     UsageChunk,
 )
+from dsh_lsp.wire import dumps, encode
 from tests.support.wire_vectors.vector import TOOLS, Vector
 
 
@@ -72,7 +73,7 @@ def assert_reads(vector: Vector, chunks: list[Chunk]) -> None:
         assert assembler.usage is not None
         assert (assembler.usage.input_tokens, assembler.usage.output_tokens) == vector.usage
     for item in chunks:
-        repr(item).encode()  # no half of an emoji is left
+        dumps(encode(item, Chunk)).encode()  # no half of an emoji is left
 
 
 def arguments_of(call: ToolCallBlock) -> dict[str, Any] | None:

@@ -83,7 +83,7 @@ other tools to read, search and edit. The user may be asked first.
         text = finished.output.text.rstrip("\n")
         meta: JsonObject = {"exitCode": finished.code, "how": finished.how}
         if difference is not None:
-            meta["changed"] = list(difference.paths[:MAX_NAMES])
+            meta["changed"] = [legible(path) for path in difference.paths[:MAX_NAMES]]
         return ToolOutput(
             text="\n".join([text or "(no output)", *(f"[{note}]" for note in notes)]),
             meta=meta,

@@ -62,6 +62,16 @@ FRAMING = (
         finish="stop",
     ),
     vector(
+        "13-half-in-id-and-name",
+        stream(
+            b'{"model":"m\\ud83d","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a\\ud83d",'
+            b'"function":{"name":"f\\ud83d","arguments":"{}"}}]}}]}',
+            STOP,
+        ),
+        calls=(("f\ufffd", {}),),
+        finish="tool-calls",
+    ),
+    vector(
         "13-half-an-emoji",
         stream(b'{"choices":[{"index":0,"delta":{"content":"a\\ud83d"}}]}', STOP),
         text="a\ufffd",

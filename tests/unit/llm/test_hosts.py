@@ -126,6 +126,25 @@ async def test_the_smaller_of_what_is_set_and_what_the_server_says_is_the_window
         await adapter.aclose()
 
 
+async def test_a_list_of_models_has_each_name_that_people_can_read_once_and_counts_that_are_ones() -> None:
+    rows = [
+        None,
+        {"id": 7},
+        {"id": " "},
+        {"id": "a\nb"},
+        {"id": "a\ud83d"},
+        {"id": "m", "context_length": 0, "max_tokens": -1, "meta": {"n_ctx": 0}},
+        {"id": "m", "context_length": 1},
+        {"id": "n", "context_length": True, "max_tokens": "9", "meta": {"n_ctx": 4_000}, "max_output_tokens": 500},
+    ]
+    with FakeModelServer() as server:
+        server.documents["/models"] = refusal(200, {"data": rows})
+        adapter = adapter_at(server.url, context_window=9_000)
+        found = [(model.name, model.context_window, model.max_output) for model in await adapter.models()]
+        await adapter.aclose()
+    assert found == [("m", 9_000, None), ("n", 4_000, 500)]
+
+
 async def test_no_more_output_is_asked_for_than_the_model_can_give() -> None:
     with FakeModelServer(answer("hi")) as server:
         server.documents["/models"] = refusal(200, {"data": [{"id": "m", "max_tokens": 500}]})
