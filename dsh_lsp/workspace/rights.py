@@ -16,7 +16,7 @@ import stat
 import unicodedata
 from collections.abc import Iterable
 from contextlib import suppress
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Final
 
@@ -26,8 +26,13 @@ _EDITORS: Final = frozenset(
         *(".vim", ".nvim", ".nlsp-settings", ".emacs.d"),
     }
 )
-_AGENTS: Final = frozenset({".dsh", ".cursor", ".windsurf", ".claude", ".codex", ".gemini", ".continue", ".roo"})
-_HOOKS: Final = frozenset({".husky", ".githooks", ".cargo", ".mise", ".direnv"})
+_AGENTS: Final = frozenset(
+    {
+        *(".dsh", ".cursor", ".windsurf", ".claude", ".codex", ".gemini", ".continue", ".roo", ".opencode", ".kiro"),
+        *(".amazonq", ".qwen", ".kilocode", ".junie", ".trae", ".factory"),
+    }
+)
+_HOOKS: Final = frozenset({".husky", ".githooks", ".cargo", ".mise", ".direnv", ".ssh"})
 RIGHTS_FOLDERS: Final = _EDITORS | _AGENTS | _HOOKS
 
 RIGHTS_FILES: Final = frozenset(
@@ -36,10 +41,16 @@ RIGHTS_FILES: Final = frozenset(
         *(".lvimrc", "_lvimrc", ".local.vimrc", ".vimrc.local", ".neoconf.json", ".nlsp.json"),
         *(".dir-locals.el", ".dir-locals-2.el", ".dir-locals.eld", ".dir-locals-2.eld", ".kateproject"),
         *(".devcontainer.json", ".mcp.json", ".luarc.json", ".luarc.jsonc", ".rust-analyzer.toml"),
-        *("rust-analyzer.toml", ".envrc", ".mise.toml", "mise.toml", ".mise.local.toml", "mise.local.toml"),
-        *(".rtx.toml", ".tool-versions", ".yarnrc.yml", ".pre-commit-config.yaml", ".pre-commit-config.yml"),
-        *("lefthook.yml", "lefthook.yaml", ".lefthook.yml", ".lefthook.yaml"),
+        *("rust-analyzer.toml", "rust-toolchain", "rust-toolchain.toml", ".envrc", ".rtx.toml", ".tool-versions"),
+        *(".yarnrc", ".yarnrc.yml", ".pre-commit-config.yaml", ".pre-commit-config.yml", ".gitconfig"),
+        *(".lazy.lua", ".lite_project.lua", "opencode.json", "opencode.jsonc", "crush.json", ".crush.json"),
+        *(".aider.conf.yml", ".autoenv.zsh", ".profile", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout"),
+        *(".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc", ".login"),
     }
+)
+_RIGHTS_NAMES: Final = re.compile(r"\.?lefthook(-local)?\.(ya?ml|toml|jsonc?)|\.?mise(\.[\w-]+)*\.toml")
+_RIGHTS_IN_CONFIG: Final = frozenset(  # of `.config`
+    {"nvim", "emacs", "helix", "kak", "zed", "fish", "zsh", "git", "mise", "direnv", "systemd", "autostart"}
 )
 _RIGHTS_SUFFIXES: Final = (".code-workspace", ".sublime-project", ".sublime-workspace")
 VERSION_CONTROL: Final = frozenset({".git", ".hg", ".svn", ".jj", ".bzr"})
@@ -59,7 +70,13 @@ def gives_rights(real: Path) -> bool:
     name = parts[-1] if parts else ""
     if any(_is_one_of(part, RIGHTS_FOLDERS) for part in parts) or _is_one_of(name, RIGHTS_FILES):
         return True
-    return name.endswith(_RIGHTS_SUFFIXES)
+    if any(above == ".config" and part in _RIGHTS_IN_CONFIG for above, part in pairwise(parts)):
+        return True
+    return _is_rights_name(name)
+
+
+def _is_rights_name(name: str) -> bool:
+    return name.endswith(_RIGHTS_SUFFIXES) or _RIGHTS_NAMES.fullmatch(name) is not None
 
 
 def belongs_to_version_control(real: Path) -> bool:
@@ -100,8 +117,12 @@ def _linked(folder: Path) -> Iterable[str]:
         names = [entry.name for entry in islice(entries, MANY)]
         if len(names) == MANY:
             return _LINKED
-        return [name for name in names if name.casefold() in _LINKED or name.casefold().endswith(_RIGHTS_SUFFIXES)]
+        return [name for name in names if _may_be_linked(name.casefold())]
     return ()
+
+
+def _may_be_linked(name: str) -> bool:
+    return name in _LINKED or _is_rights_name(name)
 
 
 def _links_in(folder: str, *, depth: int) -> Iterable[Path]:

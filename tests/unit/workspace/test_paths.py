@@ -188,6 +188,23 @@ PATHS = [
     (".husky/pre-commit", RIGHTS),
     (".cargo/config.toml", RIGHTS),
     (".pre-commit-config.yaml", RIGHTS),
+    ("lefthook-local.json", RIGHTS),
+    (".lefthook.toml", RIGHTS),
+    ("sub/mise.development.local.toml", RIGHTS),
+    (".config/mise/config.toml", RIGHTS),
+    (".config/fish/config.fish", RIGHTS),
+    (".config/other/a", WRITES),
+    ("mise/a.toml", WRITES),
+    ("promise.toml", WRITES),
+    ("rust-toolchain.toml", RIGHTS),
+    (".lazy.lua", RIGHTS),
+    (".opencode/plugin/x.ts", RIGHTS),
+    ("opencode.json", RIGHTS),
+    (".kiro/settings/mcp.json", RIGHTS),
+    (".bashrc", RIGHTS),
+    (".ssh/config", RIGHTS),
+    (".gitconfig", RIGHTS),
+    ("lefthook.local", RIGHTS),  # a link called lefthook.yml leads to it
     (".envrc::$DATA", RIGHTS),
     (".vscode::$INDEX_ALLOCATION/settings.json", RIGHTS),
     ("VSCODE~1/settings.json", RIGHTS),
@@ -273,6 +290,7 @@ def guarded(root: Path) -> Guarded:
     (root / ".husky").symlink_to(root / "tools" / "hooks")
     (root / ".git" / "hooks" / "pre-push").symlink_to("../../tools/push")
     (root / "sub" / ".vimrc").symlink_to("../tools/vimrc")
+    (root / "lefthook.yml").symlink_to("lefthook.local")
     (root / "rc").symlink_to("in/.vimrc")
     (root / "settings").symlink_to(root / ".vscode")
     (root / "dotgit").symlink_to(".git")
