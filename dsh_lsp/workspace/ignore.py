@@ -93,16 +93,19 @@ def _folders(pattern: str) -> list[str | None] | None:
     chunks, at = [""], 0  # of a name, between two stars
     while at < len(pattern):
         starts_name = chunks == [""]
-        if starts_name and pattern.startswith("**/", at):
+        after = at  # where no star stands any more
+        while pattern[after : after + 1] == "*":
+            after += 1
+        if starts_name and after - at > 1 and pattern[after : after + 1] == "/":  # two or more mean the same
             found.append(None)
-            at += 3
+            at = after + 1
             continue
-        if starts_name and at and pattern[at:] == "**":
+        if starts_name and at and after - at > 1 and after == len(pattern):
             return [*found, ".+"]
         match pattern[at]:
             case "*":
                 chunks.append("")
-                at += len(pattern) - at - len(pattern[at:].lstrip("*"))
+                at = after
             case "/":
                 found.append(_name(chunks))
                 chunks = [""]
@@ -136,21 +139,55 @@ def _token(pattern: str, at: int) -> tuple[str, int] | None:
             return re.escape(character), at + 1
 
 
+_CLASSES: Final = {  # as git has them: of ASCII alone
+    "alnum": "A-Za-z0-9",
+    "alpha": "A-Za-z",
+    "blank": " \t",
+    "cntrl": "\\x00-\\x1f\\x7f",
+    "digit": "0-9",
+    "graph": "!-~",
+    "lower": "a-z",
+    "print": " -~",
+    "punct": r"!-/:-@\[-`{-~",
+    "space": " \t\n\r",
+    "upper": "A-Z",
+    "xdigit": "A-Fa-f0-9",
+}
+_CLASS: Final = re.compile(r"\[:([^\]]*):\]")
+
+
 def _character_class(pattern: str, start: int) -> tuple[str, int] | None:
-    end = start + 1
-    if pattern[end : end + 1] in ("!", "^"):
-        end += 1
-    if pattern[end : end + 1] == "]":
-        end += 1
-    end = pattern.find("]", end)
-    if end < 0:
-        return None
-    body = pattern[start + 1 : end]
-    body = "^" + body[1:] if body[0] in "!^" else body
-    escaped = body.replace("\\", "\\\\").replace("--", "-\\-")  # doubled signs may come to mean sets in Python
-    for sign in "[&~|":
-        escaped = escaped.replace(sign, f"\\{sign}")
-    return f"(?!/)[{escaped}]", end + 1
+    """The expression of a set of characters as git reads it; None where it has no end or an unknown class."""
+    at = start + 1
+    negated = pattern[at : at + 1] in ("!", "^")
+    at += negated
+    first, sets, before = at, "", ""  # `before` may begin a range
+    while pattern[at : at + 1] != "]" or at == first:
+        found = _CLASS.match(pattern, at)
+        if found is not None:
+            if found[1] not in _CLASSES:
+                return None
+            sets, before, at = sets + _CLASSES[found[1]], "", found.end()
+            continue
+        if before and pattern[at : at + 1] == "-" and pattern[at + 1 : at + 2] not in ("]", ""):
+            end, at = _plain_character(pattern, at + 1)
+            sets += f"{re.escape(before)}-{re.escape(end)}" if before <= end else ""
+            before = ""
+        else:
+            before, at = _plain_character(pattern, at)
+            end = before
+            sets += re.escape(before)
+        if not end:
+            return None
+    if negated:
+        return f"[^/{sets}]", at + 1
+    return (f"(?!/)[{sets}]" if sets else "(?!)"), at + 1
+
+
+def _plain_character(pattern: str, at: int) -> tuple[str, int]:
+    """A character of a set, perhaps after a backslash, and where the next one stands; empty at the end."""
+    at += pattern[at : at + 1] == "\\"
+    return pattern[at : at + 1], at + 1
 
 
 def _as_bytes(text: str) -> str:

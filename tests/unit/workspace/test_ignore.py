@@ -85,6 +85,73 @@ def test_a_folder_without_a_repository_is_walked_as_git_would(seed: int, tmp_pat
     assert ignored(root, root, files) == told, "git's own answer is the same"
 
 
+SETS = [
+    *(
+        "[[:alpha:]]",
+        "[![:alpha:]]",
+        "[[:digit:]a]",
+        "[[:punct:]]",
+        "[[:space:]]b",
+        "[[:nothing:]]",
+        "[[:alpha]",
+        "[[:]",
+    ),
+    *(
+        "[]a]",
+        "[!]a]",
+        "[\\]]",
+        "[\\\\]",
+        "[\\-]",
+        "[a-]",
+        "[-a]",
+        "[a-c-e]",
+        "[b-a]",
+        "[!b-a]",
+        "[a\\-c]",
+        "[+--]",
+        "[^^]",
+    ),
+    *("[[]", "[*]", "[?]", "[a/]", "[!a", "[", "[]", "[!]", "***/b", "/***/b", "d/***", "d/***/b", "d***", "***"),
+]
+
+
+def test_sets_of_characters_and_runs_of_stars_mean_what_they_mean_to_git(tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    names = [
+        "a",
+        "b",
+        "c",
+        "e",
+        "1",
+        "]",
+        "[",
+        "\\",
+        "-",
+        "^",
+        "!",
+        "*",
+        "~",
+        ",",
+        "+",
+        " b",
+        "[]",
+        "[!]",
+        "[!a",
+        "d/b",
+        "d/e/b",
+    ]
+    write(root, dict.fromkeys(names, ""))
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    for pattern in SETS:
+        write(root, {".gitignore": f"{pattern}\n"})
+        said = subprocess.run(
+            ["git", "-C", str(root), "ls-files", "-oz", "--exclude-standard"], capture_output=True, check=True
+        ).stdout.decode()
+        assert {name for name in (*names, ".gitignore") if not ignores(root, name)} == {*said.split("\0")} - {""}, (
+            pattern
+        )
+
+
 def test_the_listing_is_the_same_with_and_without_a_repository(tmp_path: Path) -> None:
     files = {".gitignore": "*.log\n", "a.py": "", "b.log": "", "d/c.py": "", "node_modules/x.js": ""}
     write(tmp_path / "w", files)
