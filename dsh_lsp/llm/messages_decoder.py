@@ -13,7 +13,7 @@ from typing import Any, Literal
 from dsh_lsp.errors import LlmFailure
 from dsh_lsp.llm.chat_decoder import CLOSED, EMPTY, new_call_id
 from dsh_lsp.llm.finish_words import CUT, REFUSED, failure_in, word_in
-from dsh_lsp.llm.open_calls import resolve_name, split_arguments
+from dsh_lsp.llm.open_calls import argument_text, resolve_name, split_arguments
 from dsh_lsp.llm.overflow import silent_overflow
 from dsh_lsp.llm.surrogates import SurrogateJoiner, mend_surrogates
 from dsh_lsp.messages import (
@@ -31,7 +31,7 @@ from dsh_lsp.messages import (
     ToolSpec,
     UsageChunk,
 )
-from dsh_lsp.wire import JsonObject, dumps
+from dsh_lsp.wire import JsonObject
 
 _KINDS: dict[str, Literal["text", "reasoning", "tool-call"]] = {
     "text": "text",
@@ -165,7 +165,7 @@ class MessagesDecoder:
                 block.call_id = mend_surrogates(_text(content.get("id"))) or self._new_id()
                 block.name = resolve_name(mend_surrogates(_text(content.get("name"))), self._known)
                 given = content.get("input")
-                yield from self._show(block, dumps(given) if given else "")
+                yield from self._show(block, argument_text(given) if given else "")
             case "redacted_thinking":
                 block.note = {"redacted": mend_surrogates(_text(content.get("data")))}
             case "thinking":

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any
 
 from dsh_lsp.llm.surrogates import SurrogateJoiner, mend_surrogates
@@ -69,7 +70,7 @@ class OpenCalls:
         function = entry.get("function")
         function = function if isinstance(function, dict) else entry
         slot, wire_id = _slot_of(entry.get("index")), mend_surrogates(_text(entry.get("id")))
-        name, piece = mend_surrogates(_text(function.get("name"))), _argument_text(function.get("arguments"))
+        name, piece = mend_surrogates(_text(function.get("name"))), argument_text(function.get("arguments"))
         call = self._find(slot, wire_id, name)
         if call is None or _begins_another(call, wire_id, name, piece):
             call = _Call(slot=slot, wire_id=wire_id)
@@ -208,23 +209,33 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _argument_text(value: Any) -> str:
+def argument_text(value: Any) -> str:
+    """Arguments as text; those that hold what is no JSON become text that is none."""
     if value is None or isinstance(value, str):
         return value or ""
-    return dumps(value)
+    try:
+        return dumps(value)
+    except ValueError:
+        return json.dumps(value, ensure_ascii=False)
 
 
 def _refuse(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
+def _finite(number: str) -> float:
+    """Read a number; one beyond all floats would be written as no JSON."""
+    value = float(number)
+    return value if isfinite(value) else _refuse(number)
+
+
 # control characters inside strings are what models write; everything else stays strict
-_decoder = json.JSONDecoder(strict=False, parse_constant=_refuse)
+as_models_write = json.JSONDecoder(strict=False, parse_constant=_refuse, parse_float=_finite)
 
 
 def _read(text: str) -> Any:
     try:
-        return _decoder.decode(text)
+        return as_models_write.decode(text)
     except (ValueError, RecursionError):
         return None
 
@@ -241,7 +252,7 @@ def _is_object(text: str) -> bool:
 
 def _mend(value: Any) -> Any:
     """Replace lone surrogates anywhere in decoded JSON."""
-    return _decoder.decode(mend_surrogates(dumps(value)))
+    return as_models_write.decode(mend_surrogates(dumps(value)))
 
 
 def _pasted(text: str) -> list[JsonObject]:
@@ -250,7 +261,7 @@ def _pasted(text: str) -> list[JsonObject]:
     rest = text.strip()
     while rest:
         try:
-            value, end = _decoder.raw_decode(rest)
+            value, end = as_models_write.raw_decode(rest)
         except (ValueError, RecursionError):
             return []
         if not isinstance(value, dict):

@@ -10,13 +10,13 @@ Source: https://github.com/vllm-project/vllm/issues/54686, https://github.com/cl
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dsh_lsp.llm.open_calls import resolve_name
+from dsh_lsp.llm.open_calls import as_models_write, resolve_name
+from dsh_lsp.llm.surrogates import mend_surrogates
 from dsh_lsp.messages import ToolSpec
 from dsh_lsp.wire import JsonObject, dumps
 
@@ -180,7 +180,7 @@ def _json_calls(text: str, tools: Mapping[str, ToolSpec]) -> tuple[TextCall, ...
     rest = text.strip()
     while rest:
         try:
-            value, end = json.JSONDecoder(strict=False).raw_decode(rest)
+            value, end = as_models_write.raw_decode(rest)
         except (ValueError, RecursionError):
             return ()
         call = _json_call(value, tools)
@@ -211,7 +211,7 @@ def _call(name: str, given: Mapping[str, tuple[str, bool | None]], tools: Mappin
         if is_text:
             return text
         try:
-            return json.loads(text)
+            return as_models_write.decode(text)
         except (ValueError, RecursionError):
             return text
 
@@ -222,12 +222,12 @@ def _known(name: str, arguments: JsonObject | None, tools: Mapping[str, ToolSpec
     resolved = resolve_name(name, frozenset(tools))
     if resolved not in tools or not isinstance(arguments, dict):
         return None
-    return TextCall(name=resolved, arguments=dumps(arguments))
+    return TextCall(name=resolved, arguments=mend_surrogates(dumps(arguments)))
 
 
 def _object(text: str) -> JsonObject | None:
     try:
-        value = json.JSONDecoder(strict=False).decode(text)
+        value = as_models_write.decode(text)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

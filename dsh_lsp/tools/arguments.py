@@ -47,11 +47,14 @@ def validate(tool: Tool[Any], arguments: JsonObject | str) -> Any:
         # By way of JSON, so that strictness means JSON's types: an array fills a tuple, "7" is no number.
         return tool.Args.model_validate_json(dump_bytes(arguments))
     except ValidationError as error:
-        if any(e["type"] == "json_invalid" for e in error.errors()):  # it was JSON, but for that
-            raise InvalidArgumentsError(["they hold half of a character, a surrogate without its other"]) from None
-        raise InvalidArgumentsError(
-            [f"{'.'.join(map(str, e['loc'])) or 'arguments'}: {e['msg']}" for e in error.errors()]
-        ) from error
+        flaws = error.errors(include_url=False)
+    if any(flaw["type"] == "json_invalid" for flaw in flaws):  # it was JSON, but for one of these
+        deep = any("recursion" in flaw["msg"] for flaw in flaws)
+        half = "they hold half of a character, a surrogate without its other"
+        raise InvalidArgumentsError(["they are nested too deeply" if deep else half])
+    raise InvalidArgumentsError(
+        [f"{'.'.join(map(str, flaw['loc'])) or 'arguments'}: {flaw['msg']}" for flaw in flaws]
+    )
 
 
 def _flaw(raw: str) -> str:

@@ -50,8 +50,8 @@ def locate(root: Path, path: str) -> Path:
     try:
         real.lstat()
     except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:
-            raise ToolError("a path or a name in it is longer than the system allows", code="INVALID_PATH") from error
+        if error.errno == errno.ENAMETOOLONG:  # which repeats all of it
+            raise ToolError("a path or a name in it is longer than the system allows", code="INVALID_PATH") from None
     return real
 
 

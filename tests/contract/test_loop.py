@@ -73,8 +73,10 @@ async def test_what_a_tool_had_done_before_a_cancel_is_not_hidden() -> None:
         (call("add", a="x"), "INVALID_ARGS", "b: Field required"),
         (call_text("add", '{"a": 1,'), "INVALID_ARGS", "not a JSON object"),
         (call_text("add", '{"a": NaN, "b": 1}'), "INVALID_ARGS", "not a JSON object"),
+        (call_text("add", '{"a": 1e999, "b": 1}'), "INVALID_ARGS", "not a JSON object"),
+        (call_text("add", '{"b": 1, "a": ' + "[" * 500 + "]" * 500 + "}"), "INVALID_ARGS", "nested too deeply"),
     ],
-    ids=["unknown tool", "wrong arguments", "cut arguments", "NaN"],
+    ids=["unknown tool", "wrong arguments", "cut arguments", "NaN", "infinity", "nested"],
 )
 async def test_a_bad_call_is_a_result_that_the_model_reads(reply, code, words) -> None:
     async with headless([reply, say("sorry")], tools=[Add()]) as h:

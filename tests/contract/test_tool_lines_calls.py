@@ -193,6 +193,7 @@ async def test_l094_all_that_is_wrong_with_arguments_is_told_at_once_and_nothing
         for place in ("count: ", "inner: Field required"):
             assert place in second
         assert first.startswith("Error: invalid arguments: ")
+        assert "\n" not in first, "and told once"
         assert not tool.got
 
 

@@ -152,6 +152,12 @@ VECTORS = (
         calls=(("f\ufffd", {}),),
         finish="tool-calls",
     ),
+    _v(
+        "infinity",
+        (_start() + _use(0, "f") + _end("tool_use")).replace(b'"input": {}', b'"input": {"x": 1e999}'),
+        calls=(("f", {"x": float("inf")}),),
+        finish="tool-calls",
+    ),
     _v("no-end", _start() + _text(0, HELLO), text=HELLO, error="STREAM_CLOSED"),
     _v("half-a-call", _start() + _use(0, "f", '{"x":')[:-60], error="STREAM_CLOSED"),
     _v("cut", _start() + _text(0, HELLO), cut=True, text=HELLO, error="TRANSPORT"),

@@ -14,6 +14,7 @@ def _calls(name: str, *payloads: bytes, calls: tuple[tuple[str, dict[str, Any] |
 
 _TWO = (("f", {"x": 1}), ("g", {"y": 2}))
 _ONE = (("f", {"x": 1}),)
+_INFINITE = (("f", {"x": float("inf")}),)  # as it came, and no JSON to the loop
 
 CALLS = (
     _calls(
@@ -124,6 +125,9 @@ CALLS = (
     _calls("42-late-name", called(call(None, '{"x":')), called(call("f", "1}", call_id=None)), calls=_ONE),
     _calls("42-no-name", called(call(None, '{"x":1}')), calls=(("", {"x": 1}),)),
     _calls("43-arguments-as-object", called(call("f", {"x": 1})), calls=_ONE),
+    _calls(
+        "43-infinity", called(call("f", 0)).replace(b'"arguments":0', b'"arguments":{"x":1e999}'), calls=_INFINITE
+    ),
     _calls("44-empty-arguments", called(call("f", "")), calls=(("f", {}),)),
     _calls(
         "44-null-arguments",
@@ -189,6 +193,8 @@ CALLS = (
         calls=_TWO,
     ),
     _calls("48-raw-newline", called(call("bash", '{"command":"a\nb"}')), calls=(("bash", {"command": "a\nb"}),)),
+    _calls("48-infinity", called(call("f", '{"x":1e999}')), calls=_INFINITE),
+    _calls("48-pasted-infinity", called(call("f", '{"x":1}{"x":-1e999}')), calls=(("f", None),)),
     _calls("48-bad-escape", called(call("bash", '{"command":"C:\\Users\\new \\d"}')), calls=(("bash", None),)),
     _calls("49-decorated-name", called(call("functions.bash:0", '{"x":1}')), calls=(("bash", {"x": 1}),)),
     _calls("49-other-case", called(call("Read_File", '{"x":1}')), calls=(("read_file", {"x": 1}),)),

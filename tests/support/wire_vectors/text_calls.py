@@ -80,6 +80,13 @@ TEXT_CALLS = (
     _said("50-unknown-name", 'Send <tool_call>{"name": "nope", "arguments": {}}</tool_call> like so'),
     _said("50-in-a-fence", f"Like this:\n```\n{_HERMES}\n```\n"),
     _said("50-half-a-call", '<tool_call>{"name": "read_file", "arguments": {"path": "a'),
+    _said("50-infinity", '<tool_call>{"name": "f", "arguments": {"x": 1e999}}</tool_call>'),
+    _said("50-not-a-number", '<tool_call>{"name": "f", "arguments": {"x": NaN}}</tool_call>'),
+    _read(
+        "50-half-an-emoji",
+        '<tool_call>{"name": "read_file", "arguments": {"path": "a\\ud83d"}}</tool_call>',
+        path="a\ufffd",
+    ),
     _said("50-less-than", "a <t or <too long"),
     _said("50-off", _HERMES, by="tags"),
     _said("50-off-officially", _INVOKE, by="deepseek"),
