@@ -7,7 +7,6 @@ one, so that the provider's prefix cache fits. Whatever a session holds, and whe
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,6 +16,7 @@ from typing import Any
 from dsh_lsp.llm.adapter import ModelRequest
 from dsh_lsp.llm.call_ids import with_own_ids
 from dsh_lsp.llm.dialect import Dialect, Wording
+from dsh_lsp.llm.open_calls import is_object
 from dsh_lsp.llm.surrogates import mend_surrogates
 from dsh_lsp.messages import (
     AssistantMessage,
@@ -219,9 +219,4 @@ def sendable_id(call_id: str, *, short: bool = False) -> str:
 
 
 def _sendable_arguments(arguments: str) -> str:
-    try:
-        if isinstance(json.loads(arguments), dict):
-            return arguments
-    except (ValueError, RecursionError):
-        pass
-    return dumps({"unreadable_arguments": arguments})
+    return arguments if is_object(arguments) else dumps({"unreadable_arguments": arguments})

@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from itertools import zip_longest
-from typing import Any, Literal
+from typing import Literal
 
 from dsh_lsp.llm.adapter import ModelRequest
 from dsh_lsp.llm.call_ids import with_own_ids
 from dsh_lsp.llm.chat_wire import NO_OUTPUT, sendable_id, sendable_name
+from dsh_lsp.llm.open_calls import is_object
 from dsh_lsp.messages import (
     AssistantMessage,
     Message,
@@ -151,8 +152,5 @@ def _encode_thinking(block: ReasoningBlock, note: JsonObject) -> Iterator[JsonOb
 
 
 def _input_of(arguments: str) -> JsonObject:
-    try:
-        value: Any = json.loads(arguments)
-    except (ValueError, RecursionError):
-        value = None
-    return value if isinstance(value, dict) else {"unreadable_arguments": arguments}
+    value: JsonObject = json.loads(arguments) if is_object(arguments) else {"unreadable_arguments": arguments}
+    return value

@@ -63,7 +63,7 @@ class OpenCalls:
     @property
     def complete(self) -> bool:
         """Whether every call has a name and reads as a call."""
-        return all(call.name and _is_object(split_arguments(call.text)[0]) for call in self._calls)
+        return all(call.name and is_object(split_arguments(call.text)[0]) for call in self._calls)
 
     def push(self, entry: JsonObject) -> Iterator[Chunk]:
         """Take one entry of `tool_calls` and give its preview."""
@@ -141,7 +141,7 @@ def split_arguments(text: str) -> tuple[str, ...]:
         value = _read(value)
         return (dumps(_mend(value)),) if isinstance(value, dict) else (text,)
     if isinstance(value, dict):
-        return (text,) if _is_object(text) else (dumps(_mend(value)),)
+        return (text,) if is_object(text) else (dumps(_mend(value)),)
     objects = _pasted(text)
     return tuple(dumps(_mend(item)) for item in objects) if objects else (text,)
 
@@ -240,7 +240,7 @@ def _read(text: str) -> Any:
         return None
 
 
-def _is_object(text: str) -> bool:
+def is_object(text: str) -> bool:
     """Whether `text` is, byte for byte, strict JSON of an object and encodes as UTF-8 once decoded."""
     try:
         value = json.loads(text, parse_constant=_refuse)

@@ -106,11 +106,14 @@ def test_a_tool_without_output_says_so() -> None:
     ]
 
 
-def test_a_bad_call_is_sent_back_in_a_form_that_servers_take() -> None:
-    call = ToolCallBlock(id="c", name="a b", arguments='{"x":')
+@pytest.mark.parametrize(
+    "arguments", ['{"x":', '{"x":NaN}', '{"x":-Infinity}', '{"x":1e999}', '{"x":"\\ud83d"}', "[1]"]
+)
+def test_a_bad_call_is_sent_back_in_a_form_that_servers_take(arguments: str) -> None:
+    call = ToolCallBlock(id="c", name="a b", arguments=arguments)
     function = body_of(assistant(call))["messages"][0]["tool_calls"][0]["function"]
     assert function["name"] == "a_b"
-    assert json.loads(function["arguments"]) == {"unreadable_arguments": '{"x":'}
+    assert json.loads(function["arguments"]) == {"unreadable_arguments": arguments}
     nameless = ToolCallBlock(id="c", name="", arguments="{}")
     assert body_of(assistant(nameless))["messages"][0]["tool_calls"][0]["function"]["name"] == "unknown"
 

@@ -27,6 +27,7 @@ from dsh_lsp.messages import (
 )
 
 TEXTS = st.sampled_from(["", " \n", "a", "é", "\ud83d"])
+ARGUMENTS = st.sampled_from(["", "{}", '{"x":', '{"x":NaN}', '{"x":1e999}', '{"x":"\\ud83d"}', "[1]", "\ud83d"])
 IDS = st.sampled_from(["toolu_1", "call:0/x", "x" * 80])
 
 
@@ -41,7 +42,7 @@ def histories(draw: st.DrawFn) -> tuple[Message, ...]:
         calls = draw(st.lists(IDS, max_size=2, unique=True))
         texts = tuple(TextBlock(text=text) for text in draw(st.lists(TEXTS, max_size=1)))
         thought = tuple(ReasoningBlock(text=text) for text in draw(st.lists(TEXTS, max_size=1)))
-        content = (*thought, *texts, *(ToolCallBlock(id=i, name="a b", arguments=draw(TEXTS)) for i in calls))
+        content = (*thought, *texts, *(ToolCallBlock(id=i, name="a b", arguments=draw(ARGUMENTS)) for i in calls))
         messages.append(AssistantMessage(id="a", content=content, source=ModelSource(provider="deepseek", model="m")))
         messages += [result(call_id, draw(TEXTS)) for call_id in calls]
     return tuple(messages)
