@@ -43,6 +43,7 @@ log = logging.getLogger(__name__)
 
 KEEP_IDLE_S = 20.0  # an older pooled socket may be dead: https://github.com/NousResearch/hermes-agent/issues/62807
 DRAIN_S = 0.1
+REFUSAL_S = 10.0  # for the words of a refusal
 TAIL_S = 2.0  # after the end of an answer, for what it cost
 MAX_ERROR_BYTES = 64 * 1024
 MAX_LIST_BYTES = 16 * 2**20
@@ -125,7 +126,8 @@ class ModelClient:
                 async with client.stream("GET", self._url(path), headers=dict(headers)) as response:
                     if not response.is_success:
                         raise LlmError(without_key(await self._refusal(response), *secrets))
-                    text = await _text_of(response, MAX_LIST_BYTES)
+                    body = bytearray()
+                    await _read_into(body, response, MAX_LIST_BYTES)
         except TimeoutError as error:
             message = f"{self._settings.host} did not answer in {timeout_s:g} s"
             raise LlmError(LlmFailure(message=message, code="TIMEOUT")) from error
@@ -134,7 +136,7 @@ class ModelClient:
         except Exception as error:
             failure = transport_failure(error, host=self._settings.host)
             raise LlmError(without_key(failure, *secrets)) from error
-        document = json_of(text)
+        document = json_of(body.decode(errors="replace"))
         if isinstance(document, str):
             message = f"{self._settings.host} answered with something that is not JSON: check baseUrl"
             raise LlmError(LlmFailure(message=message, code="MALFORMED_RESPONSE"))
@@ -266,7 +268,12 @@ class ModelClient:
             raise LlmError(LlmFailure(message=message, code="TIMEOUT")) from error
 
     async def _refusal(self, response: httpx.Response) -> LlmFailure:
-        report = report_of_body(response.status_code, json_of(await _text_of(response, MAX_ERROR_BYTES)))
+        import httpx
+
+        body, limit_s = bytearray(), min(REFUSAL_S, self._settings.idle_timeout_s)
+        with suppress(httpx.HTTPError), anyio.move_on_after(limit_s):  # without its words, the status says enough
+            await _read_into(body, response, MAX_ERROR_BYTES)
+        report = report_of_body(response.status_code, json_of(body.decode(errors="replace")))
         failure = failure_from(report, host=self._settings.host, faults=self._faults)
         message = failure.message
         if response.is_redirect:
@@ -377,12 +384,10 @@ async def _packets(response: httpx.Response) -> AsyncGenerator[bytes]:
         yield packet
 
 
-async def _text_of(response: httpx.Response, max_bytes: int) -> str:
-    """The body, or as much of it as is read."""
-    raw = b""
+async def _read_into(body: bytearray, response: httpx.Response, max_bytes: int) -> None:
+    """Read a body, or as much of it as is wanted."""
     async with aclosing(_packets(response)) as packets:
         async for packet in packets:
-            raw += packet
-            if len(raw) > max_bytes:
-                break
-    return raw[:max_bytes].decode(errors="replace")
+            body += packet[: max_bytes - len(body)]
+            if len(body) == max_bytes:
+                return

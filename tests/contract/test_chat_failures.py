@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -22,6 +23,7 @@ from tests.support.adapters import ADAPTERS, KEY
 from tests.support.model_server import (
     FakeModelServer,
     Gate,
+    Pause,
     answer,
     chunk,
     event,
@@ -104,6 +106,29 @@ async def test_nobody_listening_is_told_with_the_host_and_what_to_check(
     assert code == "TRANSPORT"
     assert f"127.0.0.1:{server.port}" in message
     assert "baseUrl" in message
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "more"),
+    [
+        (401, "AUTH", {"cut": True}),
+        (402, "QUOTA", {"cut": True}),
+        (429, "RATE_LIMIT", {"cut": True}),
+        (401, "AUTH", {"packets": (b'{"error":', Gate())}),
+        (503, "SERVER", {"packets": tuple(packet for _ in range(2_000) for packet in (b" ", Pause(0.05)))}),
+    ],
+    ids=["401 cut", "402 cut", "429 cut", "401 that stays open", "503 that never ends"],
+)
+async def test_a_refusal_is_known_by_its_status_where_its_words_do_not_come(
+    status: int, code: str, more: dict[str, Any], server: FakeModelServer
+) -> None:
+    cut_short = replace(refusal(status, '{"error":', headers={"Retry-After": "7"}), **more)
+    server.script(cut_short)
+    adapter = ADAPTERS["deepseek"](server.url, idle_timeout_s=0.3)
+    failure = finish_of(await collect(adapter)).failure
+    await adapter.aclose()
+    assert failure is not None
+    assert (failure.code, failure.status, failure.provider_retry_after_ms) == (code, status, 7_000)
 
 
 async def test_silence_is_a_timeout(server: FakeModelServer) -> None:
