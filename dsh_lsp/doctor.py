@@ -242,4 +242,6 @@ async def _server(adapter: Adapter, settings: ModelSettings) -> AsyncIterator[Fi
         try:
             yield Finding(topic="balance", words=await adapter.balance())
         except LlmError as error:
-            yield Finding(topic="balance", words=str(error), state="note")
+            empty = error.code == "QUOTA"
+            advice = "top it up, or choose another provider" if empty else ""
+            yield Finding(topic="balance", words=str(error), state="wrong" if empty else "note", advice=advice)

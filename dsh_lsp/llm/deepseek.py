@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from dsh_lsp.errors import LlmError, LlmFailure
 from dsh_lsp.llm.chat_adapter import ChatAdapter
 from dsh_lsp.llm.dialect import Dialect, Wording
 from dsh_lsp.llm.endpoint import EndpointSettings
@@ -56,7 +57,7 @@ class DeepSeekAdapter(ChatAdapter):
         """Ask what is left on the account.
 
         Raises:
-            LlmError: no answer came.
+            LlmError: no answer came, or `QUOTA`, it is too little for a call.
         """
         document = await self.document("/user/balance")
         rows = document.get("balance_infos") if isinstance(document, dict) else None
@@ -65,4 +66,7 @@ class DeepSeekAdapter(ChatAdapter):
             for row in (rows if isinstance(rows, list) else ())
             if isinstance(row, dict) and row.keys() >= {"total_balance", "currency"}
         ]
-        return ", ".join(amounts) or "not told"
+        left = ", ".join(amounts) or "not told"
+        if isinstance(document, dict) and document.get("is_available") is False:
+            raise LlmError(LlmFailure(message=f"{left}: too little for a call", code="QUOTA"))
+        return left

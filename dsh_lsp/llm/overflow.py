@@ -34,6 +34,9 @@ WORDS = any_of(
     r"tokens to keep from the initial prompt",
     r"context length of only",
     r"maximum allowed input length",
+    r"input length \(\d+ tokens\) exceeds the maximum allowed length",  # SGLang
+    r"`inputs` tokens \+ `max_new_tokens` must be",  # Hugging Face's
+    r"prompt exceeds max(?:imum)? length",  # Z.ai, code 1261
     r"reduce the length of the messages",
     r"maximum prompt length is",
     r"longer than the (?:model's context|maximum model) length",
@@ -48,6 +51,9 @@ WORDS = any_of(
 
 _LIMIT = any_of(
     rf"context (?:length|window)(?: of this model)? (?:is|of)(?: only)?\s*{_N}",
+    rf"context length \({_N} tokens\)",
+    rf"maximum allowed length \({_N}",
+    rf"`max_new_tokens` must be <= {_N}",
     rf"tokens? > {_N}|\+ \d+ > {_N}",
     rf"prompt length is {_N}",
     rf"should be \[1,\s*{_N}",
@@ -68,9 +74,12 @@ _PROMPT = any_of(
     rf"request contains {_N}",
     rf"token count \(?(?:of )?{_N}",
     rf"prompt \(length {_N}\)",
+    rf"input (?:length )?\({_N} tokens\)",
+    rf"{_N} tokens from the input",
+    rf"given: {_N} `inputs`",
 )
 _TOOLS = any_of(rf"{_N} (?:of tool input|in the functions)")
-_TOTAL = any_of(rf"requested (?:about )?{_N} tokens")
+_TOTAL = any_of(rf"requested (?:about |a total of )?{_N} tokens")
 
 
 def silent_overflow(usage: TokenUsage | None, window: int | None, *, cut: bool) -> LlmFailure | None:

@@ -48,6 +48,13 @@ def doctor(
     return done.returncode, re.sub(r"\s+", " ", done.stdout + done.stderr)
 
 
+def test_an_account_that_has_too_little_is_called_so(tmp_path, server) -> None:
+    server.documents["/user/balance"] = document({**BALANCE, "is_available": False})
+    code, said = doctor(tmp_path, {"model": {"baseUrl": server.url}})
+    assert code == 1
+    assert "12.50 USD: too little for a call top it up" in said
+
+
 def test_a_key_in_the_address_is_shown_nowhere(tmp_path, server) -> None:
     _, said = doctor(
         tmp_path, {"model": {"baseUrl": f"{server.url}?key={KEY}&api-version=2024-10-21"}}, key="other-77"

@@ -164,6 +164,10 @@ OVERFLOWS: list[tuple[int | None, Any, int | None]] = [
     (400, {"error": {"message": "Please reduce the length of the messages or completion."}}, None),
     (400, {"error": "This model's maximum prompt length is 131072 but the request contains 140000"}, 131_072),
     (400, {"error": {"message": "the prompt is longer than the model's context length"}}, None),
+    (400, {"message": "The input (5000 tokens) is longer than the model's context length (4096 tokens)."}, 4_096),
+    (400, {"message": "Input length (5000 tokens) exceeds the maximum allowed length (4090 tokens)."}, 4_090),
+    (422, {"error": "`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 4031 `inputs` tokens"}, 4_096),
+    (400, {"error": {"code": "1261", "message": "Prompt exceeds max length"}}, None),
     (400, {"message": "Prompt contains 9000 tokens, too large for model with 8192 maximum context length"}, 8_192),
     (
         400,
@@ -237,6 +241,16 @@ def test_too_long_a_conversation_is_told_from_other_bad_requests(status: int, bo
         ("maximum prompt length is 131072 but the request contains 140000 tokens", 140_000),
         ("The input token count (1100) exceeds the maximum number of tokens allowed (1000)", 1_100),
         ("prompt token count of 9000 exceeds the limit of 8192", 9_000),
+        ("The input (9000 tokens) is longer than the model's context length (8192 tokens).", 9_000),
+        ("Input length (9000 tokens) exceeds the maximum allowed length (8186 tokens). Use a shorter input", 9_000),
+        (
+            "maximum context length of 9 tokens. You requested a total of 12 tokens: 8 tokens from the input",
+            8,
+        ),
+        (
+            "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 9. Given: 7 `inputs` tokens and 4",
+            7,
+        ),
         ("maximum context length is 9 tokens. However, you requested 14 tokens", None),
         ("context_length_exceeded: max_tokens 512 > 128 for this tier", None),
     ],
