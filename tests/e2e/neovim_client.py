@@ -6,12 +6,15 @@ Rules: what tests do is what a user does: commands, keys, buffers; a probe only 
 from __future__ import annotations
 
 import os
+import time
 from typing import Any
 
 from tests.e2e.desk import wait_for
 from tests.e2e.neovim import CLIENT_FOLDER, Desk
 from tests.e2e.story import DONE, MEND
 from tests.support.model_server import Reply
+
+READ_S = 0.6  # as long as a person looks at what is asked for, at least; a faster key decides nothing
 
 CONFIGURATION = f"""
 vim.opt.swapfile = false
@@ -124,6 +127,18 @@ class ClientDesk(Desk):
             return wait_for(lambda: screen if text in (screen := str(self.neovim.screen)) else "", f"{text!r} shows")
         except TimeoutError as error:
             raise TimeoutError(f"{error}\n{self.neovim.screen}") from None
+
+    def wait_for_permission(self) -> None:
+        """Wait until a permission is asked for in the conversation, and look at it."""
+        wait_for(lambda: self.announced("DshWaiting"), "the agent waits")
+        self.wait_for_chat("waits for your permission")
+        self.read("ghn refuse")
+
+    def read(self, text: str) -> None:
+        """Wait until the screen shows a text, and look at it as long as a person does."""
+        self.wait_for_screen(text)
+        self.status()  # what follows from what shows is done by the time that this is answered
+        time.sleep(READ_S)
 
     # -- what is known ---------------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +11,6 @@ from tests.e2e.desk import wait_for
 from tests.e2e.neovim_client import ClientDesk
 from tests.e2e.story import CALC, DONE, held_after, uneven
 from tests.support.model_server import Reply, answer
-
-READ_S = 0.6  # as long as a person looks at what is asked for, at least; a faster key decides nothing
 
 
 @pytest.fixture
@@ -34,18 +31,11 @@ def look(path: Path):
     return answer("", calls=[("read_file", {"path": str(path)})])
 
 
-def wait_for_permission(desk: ClientDesk, count: int = 1) -> None:
-    wait_for(lambda: len(desk.announced("DshWaiting")) >= count, "the agent waits")
-    desk.wait_for_chat("waits for your permission")
-    time.sleep(READ_S)
-
-
 def test_a_key_gives_permission_once_and_is_gone_afterwards(desk: ClientDesk, outside: Path) -> None:
     neovim = desk.neovim
     desk.model.script(look(outside), DONE)
     desk.dsh("ask Read it.")
-    wait_for_permission(desk)
-    wait_for(lambda: desk.announced("DshWaiting"), "it is announced")
+    desk.wait_for_permission()
     assert desk.announced("DshWaiting")[0]["waitingFor"] == "approval"
     desk.wait_for_screen("your permission")
     desk.wait_for_screen("ghy allow · ghs for this session · ghn refuse")
@@ -60,7 +50,7 @@ def test_a_key_gives_permission_once_and_is_gone_afterwards(desk: ClientDesk, ou
 def test_permission_for_the_session_is_asked_for_once(desk: ClientDesk, outside: Path) -> None:
     desk.model.script(look(outside), look(outside), DONE)
     desk.dsh("ask Read it twice.")
-    wait_for_permission(desk)
+    desk.wait_for_permission()
     desk.neovim.keys("ghs")
     assert "far away" in desk.tool_result(3)
     assert desk.wait_for_turns(1) == "completed"
@@ -73,7 +63,7 @@ def test_a_refusal_takes_words_for_the_agent_and_leaving_the_prompt_refuses_noth
     neovim = desk.neovim
     desk.model.script(look(outside), DONE)
     desk.dsh("ask Read it.")
-    wait_for_permission(desk)
+    desk.wait_for_permission()
     neovim.keys("ghn")
     wait_for(lambda: neovim.mode()["mode"] == "c", "it asks why, since the user pressed the key")
     neovim.keys("<Esc>")
@@ -90,7 +80,7 @@ def test_while_the_conversation_is_closed_a_corner_says_what_waits(desk: ClientD
     neovim = desk.neovim
     desk.model.script(look(outside), DONE)
     desk.dsh("ask Read it.")
-    wait_for_permission(desk)
+    desk.wait_for_permission()
     window = neovim.lua("return vim.api.nvim_get_current_win()")
     desk.dsh("chat")
     wait_for(lambda: not desk.window("dsh"), "the conversation is closed")
@@ -110,7 +100,7 @@ def test_keys_that_are_typed_while_permission_is_asked_for_reach_the_buffer(desk
     neovim.keys("ggO")
     text = "# ghy ghs y n 1 2 3 <yes> ok "
     neovim.type(text, pause_s=uneven)
-    wait_for_permission(desk)
+    desk.wait_for_permission()
     neovim.type("ghy", pause_s=uneven)
     neovim.keys("<CR><CR><Esc>")
     wait_for(lambda: neovim.text().startswith(f"{text}ghy\n"), "every key is in the buffer")
@@ -137,8 +127,7 @@ def test_a_permission_that_is_asked_for_beside_the_command_line_window_shows_aft
     wait_for(lambda: desk.announced("DshWaiting"), "the agent waits")
     assert neovim.mode() == {"mode": "n", "blocking": False}
     neovim.keys(":quit<CR>")
-    desk.wait_for_screen("May read_file run?")
-    time.sleep(READ_S)
+    desk.read("May read_file run?")
     neovim.keys("ghy")
     assert desk.wait_for_turns(1) == "completed"
 
@@ -147,7 +136,7 @@ def test_a_choice_of_all_answers_is_one_key_away(desk: ClientDesk, outside: Path
     neovim = desk.neovim
     desk.model.script(look(outside), DONE)
     desk.dsh("ask Read it.")
-    wait_for_permission(desk)
+    desk.wait_for_permission()
     neovim.keys("gho")
     desk.wait_for_screen("2: Allow once")
     neovim.keys("2<CR>")
@@ -164,7 +153,7 @@ def test_a_key_that_falls_as_the_question_appears_allows_nothing(desk: ClientDes
       end })
     """)
     desk.dsh("ask Read it.")
-    wait_for_permission(desk)
+    desk.wait_for_permission()
     assert desk.run("dsh.status")["state"] == "waiting"
     assert len(desk.model.requests) == 1
     neovim.keys("ghy")
@@ -177,15 +166,13 @@ def test_what_is_too_long_for_the_corner_is_read_in_the_conversation_before_it_i
     command = "\n".join(f"echo {number} > made-{number}.txt" for number in range(20))
     desk.model.script(answer("", calls=[("shell", {"command": command})]), DONE)
     desk.dsh("ask Make them.")
-    wait_for_permission(desk)
+    desk.wait_for_permission()
     desk.dsh("chat")
-    desk.wait_for_screen("… and more: :Dsh shows all of it")
-    time.sleep(READ_S)
+    desk.read("… and more: :Dsh shows all of it")
     neovim.keys("ghy")
-    desk.wait_for_screen("echo 19 > made-19.txt")
+    desk.read("echo 19 > made-19.txt")
     assert not (desk.root / "made-0.txt").exists()
     assert desk.run("dsh.status")["waitingFor"] == "approval"
-    time.sleep(READ_S)
     neovim.keys("ghy")
     assert desk.wait_for_turns(1) == "completed"
     assert (desk.root / "made-19.txt").exists()
@@ -196,13 +183,13 @@ def test_what_is_too_long_for_the_screen_is_shown_part_by_part_and_allowed_then(
     command = "\n".join(f"echo {number} > made-{number}.txt" for number in range(60))
     desk.model.script(answer("", calls=[("shell", {"command": command})]), answer("All are made.\n" * 40 + "Done."))
     desk.dsh("ask Make them.")
-    wait_for_permission(desk)
+    desk.wait_for_permission()
     told = "look at all of it, then press the key again; gho decides at once"
     for screen in (1, 2):
         neovim.keys("ghy")
         wait_for(lambda seen=screen: neovim.messages().count(told) == seen, "it is told")  # type: ignore[misc]
         assert desk.run("dsh.status")["waitingFor"] == "approval"
-        time.sleep(READ_S)
+        desk.read(told)
     neovim.keys("ghy")
     assert desk.wait_for_turns(1) == "completed"
     assert (desk.root / "made-59.txt").exists()
@@ -213,19 +200,17 @@ def test_nothing_is_allowed_that_is_not_on_the_screen(desk: ClientDesk) -> None:
     neovim = desk.neovim
     desk.model.script(answer("", calls=[("shell", {"command": "echo one > made.txt"})]), DONE)
     desk.dsh("ask Make it.")
-    wait_for_permission(desk)
+    desk.wait_for_permission()
     desk.dsh("chat")
-    desk.wait_for_screen("May shell run?")
-    time.sleep(READ_S)
+    desk.read("May shell run?")
     neovim.keys(":tabnew<CR>ghy")  # faster than anything could be drawn
     desk.wait_for_screen("look at all of it")
     assert desk.run("dsh.status")["waitingFor"] == "approval"
     desk.dsh("chat")
-    desk.wait_for_screen("May shell run?")
+    wait_for(lambda: not desk.window("dsh"), "the conversation is closed")
     neovim.keys(":tabnew<CR>")
     wait_for(lambda: neovim.lua("return vim.fn.tabpagenr('$')") == 3, "a third tab page")
-    desk.wait_for_screen("May shell run?")
-    time.sleep(READ_S)
+    desk.read("May shell run?")
     neovim.keys("ghy")
     assert desk.wait_for_turns(1) == "completed"
     assert desk.on_disk("made.txt") == "one\n"
@@ -234,7 +219,7 @@ def test_nothing_is_allowed_that_is_not_on_the_screen(desk: ClientDesk) -> None:
 def test_a_mistyped_word_allows_nothing(desk: ClientDesk, outside: Path) -> None:
     desk.model.script(look(outside), DONE)
     desk.dsh("ask Read it.")
-    wait_for_permission(desk)
+    desk.wait_for_permission()
     for words in ("never", "sesion", "sav", "once more"):
         desk.dsh(f"allow {words}")
         told = f"dsh: {words} is none of once, session, save: nothing is allowed"
@@ -250,7 +235,7 @@ def test_a_mistyped_word_allows_nothing(desk: ClientDesk, outside: Path) -> None
 def test_commands_give_permission_as_the_keys_do(desk: ClientDesk, outside: Path, words: str, outcome: str) -> None:
     desk.model.script(look(outside), DONE)
     desk.dsh("ask Read it.")
-    wait_for_permission(desk)
+    desk.wait_for_permission()
     desk.dsh(words)
     desk.wait_for_chat(outcome)
     assert "far away" in desk.tool_result(2)
@@ -260,7 +245,7 @@ def test_commands_give_permission_as_the_keys_do(desk: ClientDesk, outside: Path
 def test_commands_refuse_and_answer_too(desk: ClientDesk, outside: Path) -> None:
     desk.model.script(look(outside), answer("", calls=[("ask", {"question": "Why?"})]), DONE)
     desk.dsh("ask Read it.")
-    wait_for_permission(desk)
+    desk.wait_for_permission()
     desk.dsh("deny not that one")
     assert "not that one" in desk.tool_result(2)
     desk.wait_for_chat("? Why?")
@@ -277,7 +262,7 @@ def test_commands_refuse_and_answer_too(desk: ClientDesk, outside: Path) -> None
 def test_a_command_is_read_before_it_is_allowed_and_runs_then(desk: ClientDesk) -> None:
     desk.model.script(answer("", calls=[("shell", {"command": "echo one > made.txt"})]), DONE)
     desk.dsh("ask Make it.")
-    wait_for_permission(desk)
+    desk.wait_for_permission()
     desk.wait_for_screen("echo one > made.txt")
     assert not (desk.root / "made.txt").exists()
     desk.neovim.keys("ghy")
@@ -290,7 +275,7 @@ def test_a_command_that_would_not_see_unsaved_text_is_allowed_with_saving(desk: 
     desk.model.script(answer("", calls=[("shell", {"command": "cat calc.py > seen.txt"})]), DONE)
     neovim.keys("Go# mine<Esc>")
     desk.dsh("ask Run it.")
-    wait_for_permission(desk)
+    desk.wait_for_permission()
     desk.dsh("chat")
     desk.wait_for_screen("It would not see what is unsaved in calc.py.")
     neovim.keys("ghw")

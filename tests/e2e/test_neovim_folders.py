@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from tests.e2e.neovim_client import ClientDesk
 from tests.e2e.story import CALC, DONE
 from tests.support.model_server import answer
 
-READ_S = 0.6  # as long as a person looks at what is asked for, at least; a faster key decides nothing
 ADD, REMOVE = "vim.lsp.buf.add_workspace_folder(...)", "vim.lsp.buf.remove_workspace_folder(...)"
 
 
@@ -44,12 +42,10 @@ def refuse_with_an_action(desk: Desk, path: Path) -> None:
 
 def refuse_with_a_key(desk: Desk, path: Path) -> None:
     assert isinstance(desk, ClientDesk)
-    desk.wait_for_chat("waits for your permission")
     desk.wait_for_chat(str(path))
-    desk.wait_for_screen("ghn refuse")
-    time.sleep(READ_S)
+    desk.wait_for_permission()
     desk.neovim.keys("ghn")
-    time.sleep(READ_S)
+    wait_for(lambda: desk.neovim.mode()["mode"] == "c", "it asks why")
     desk.neovim.keys("<CR>")
 
 
