@@ -304,15 +304,14 @@ def test_keys_that_fall_while_an_approval_waits_reach_the_buffer_and_decide_noth
     model.script(answer("", calls=[("read_file", {"path": str(outside)})]), DONE)
     try:
         desk.run("dsh.followup", text="Read it.")
-        wait_for(lambda: desk.run("dsh.status")["state"] == "waiting", "the approval waits")
-        assert desk.run("dsh.status")["waitingFor"] == "approval"
+        wait_for(lambda: desk.run("dsh.status").get("waitingFor") == "approval", "the approval waits")
         neovim.keys("ggO")
         text = "# y n 1 2 3 <yes> ok "
         neovim.type(text, pause_s=uneven)
         neovim.keys("<CR><CR><Esc>")
         wait_for(lambda: neovim.text().startswith(text), "every key is in the buffer")
         assert not neovim.mode()["blocking"]
-        assert desk.run("dsh.status")["state"] == "waiting"
+        assert desk.run("dsh.status")["waitingFor"] == "approval"
         assert len(model.requests) == 1
         desk.act(f"DSH: Allow once: read_file, read {outside}")
         assert "far away" in desk.tool_result(2)

@@ -12,7 +12,13 @@ from tests.support.model_server import answer
 
 RUFF = Path(sys.executable).with_name("ruff")
 # It has said what it thinks of a file once it is there: else it may still be starting when the edit is made.
-HEARD = "vim.api.nvim_create_autocmd('DiagnosticChanged', { callback = function() heard = true end })"
+HEARD = """
+vim.api.nvim_create_autocmd('DiagnosticChanged', { callback = function()
+  for name in pairs(vim.api.nvim_get_namespaces()) do
+    heard = heard or name:find('ruff', 1, true) ~= nil
+  end
+end })
+"""
 
 CALC = "def add(a, b):\n    return a - b\n"
 BREAK = answer(

@@ -28,7 +28,7 @@ def test_hunks_show_in_the_buffer_and_are_decided_one_by_one(desk: ClientDesk) -
     assert not neovim.modified
     old = [mark["row"] for mark in desk.marks("calc.py") if mark["group"] == "DshReviewOld"]
     assert old == [1, 5]
-    [waiting] = desk.announced("DshWaiting")
+    [waiting] = wait_for(lambda: desk.announced("DshWaiting"), "it is announced")
     assert waiting["waitingFor"] == "review"
     neovim.keys("]h")
     desk.wait_for_line(2)
@@ -40,7 +40,7 @@ def test_hunks_show_in_the_buffer_and_are_decided_one_by_one(desk: ClientDesk) -
     neovim.keys("gha")
     wait_for(lambda: neovim.text() == MENDED, "the first has landed")
     wait_for(lambda: desk.on_disk("calc.py") == MENDED, "it is saved")
-    assert desk.wait_for_proposal("calc.py") == ["    return 2 * a"]
+    wait_for(lambda: desk.proposed("calc.py") == ["    return 2 * a"], "the other one still shows")
     neovim.keys("]hghcleave double alone<CR>")
     result = desk.tool_result(2)
     assert "calc.py, lines 2-2: the edit was accepted" in result or "line 2" in result
