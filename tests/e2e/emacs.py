@@ -232,6 +232,12 @@ class Emacs:
             assert (asked := self.prompt) is None, f"{asked} after {text[: number + 1]!r}"
         return text
 
+    def answer_prompt(self, opening: str, written: str) -> None:
+        """Press keys that make the minibuffer ask, and write the answer; it asks no longer when this returns."""
+        asked = len(self.prompts())
+        self.keys(f"{opening}{written}\r")
+        wait_for(lambda: len(self.prompts()) > asked and self.prompt is None, f"{written} is answered")
+
     def run_command(self, name: str, answer: str | None = None) -> None:
         """Type `M-x NAME`, and the answer to what it asks."""
         for opening, written in (("\x1bx", name), ("\r", answer)):

@@ -15,13 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from tests.e2e.desk import wait_for
+from tests.e2e.desk import WAIT_S, wait_for
 from tests.e2e.story import DONE
 from tests.support.model_server import FakeModelServer, answer
 
 FILES = ("a.py", "b.py")  # the first is shown at the beginning
 LINES, TURNS, DEEDS = 12, 4, 9
-TOLD_S = 1.0  # eglot tells of what was typed after 0.5 s
 OUTCOMES = {"landed", "rejected", "conflict", "unconfirmed"}
 
 Calls = list[tuple[str, dict[str, Any] | str]]
@@ -96,6 +95,8 @@ class Play:
     home: Path
     words: list[str] = field(default_factory=list)
     edits: int = 0
+    turns: int = 0
+    proposals: list[int] = field(default_factory=list)  # the turns that propose
     untouched: dict[str, set[int]] = field(default_factory=lambda: {name: set(range(LINES)) for name in FILES})
     story: list[str] = field(default_factory=list)
 
@@ -114,20 +115,26 @@ class Play:
             old, new = {"replace": (old, new), "insert": (old, f"{old}\n{new}"), "delete": (old + "\n", "")}[kind]
             calls.append(("edit_file", {"path": name, "old_text": old, "new_text": new}))
         self.ask("Edit.", calls)
+        self.proposals.append(self.turns)
 
     def read(self) -> None:
-        """The model reads both files, as the server has them once it was told of the last key."""
-        time.sleep(TOLD_S)
-        self.ask("Read.", [("read_file", {"path": name}) for name in FILES])
+        """The model reads both files, until all that was typed is in them and told: editors do that in a moment."""
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            self.ask("Read.", [("read_file", {"path": name}) for name in FILES])
+            wait_for(self.has_ended, "the files are read")
+            if time.monotonic() > deadline or not (self.lost() or any(self.unread(name) for name in FILES)):
+                return  # if it is not so in time, the laws say what is wrong
 
     def ask(self, words: str, calls: Calls) -> None:
+        self.turns += 1
         self.story.append(f"{words} {calls}")
         self.desk.model.script(answer("So be it.", calls=calls), DONE)
         self.desk.run("dsh.followup", text=words)
 
     # -- the user --------------------------------------------------------------------------------------------
 
-    def turn(self, number: int) -> None:
+    def turn(self) -> None:
         """A turn in which the user does this and that, and decides what is left in the end; then one that reads."""
         self.propose()
         hands = self.hands
@@ -135,15 +142,14 @@ class Play:
         for deed in self.chance.choices(deeds, k=DEEDS):
             self.story.append(deed.__name__)
             deed()
-        wait_for(lambda: self.has_ended(2 * number - 1), f"turn {number} ends")
+        wait_for(self.has_ended, f"turn {self.turns} ends")
         self.read()
-        wait_for(lambda: self.has_ended(2 * number), "the files are read")
 
-    def has_ended(self, turns: int) -> bool:
+    def has_ended(self) -> bool:
         ended = sum(event["type"] == "turn/end" for event in self.events())
-        if ended < turns and self.desk.pending():
+        if ended < self.turns and self.desk.pending():
             self.desk.send("dsh.review.accept", hunks="all")
-        return ended >= turns
+        return ended >= self.turns
 
     def type(self, *, below: bool) -> None:
         self.words.append(word := f"w{len(self.words):03}")
@@ -175,14 +181,13 @@ class Play:
 
     def rewind(self) -> None:
         """Take all turns back, the last first, and type meanwhile."""
-        for number in range(2 * TURNS - 1, 0, -2):
+        for number in reversed(self.proposals):
             self.story.append(f"rewind {number}")
             wait_for(self.is_idle, "nothing runs")
             self.desk.run("dsh.rewind", turn=number)
             self.insert()
         wait_for(self.is_idle, "all are taken back")
         self.read()
-        wait_for(lambda: self.has_ended(2 * TURNS + 1), "the files are read")
 
     def is_idle(self) -> bool:
         return bool(self.desk.run("dsh.status")["state"] == "idle")
@@ -201,19 +206,26 @@ class Play:
 
     def check(self) -> None:
         """The laws: nothing typed is lost, the report says what the text shows, the server has the editor's text."""
-        texts = [self.text(name) for name in FILES]
-        there = Counter(names_in("".join(texts)))
-        assert not (lost := [word for word in self.words if there[word] != 1]), f"typed, and not there once: {lost}"
-        self.check_report(there)
-        for name, text, result in zip(FILES, texts, self.results(), strict=True):
-            missing = [line for line in text.splitlines() if line not in result]
-            assert not missing, f"the model reads another text of {name}, without {missing}:\n{result}"
+        assert not (lost := self.lost()), f"typed, and not there once: {lost}"
+        self.check_report(self.there())
+        for name in FILES:
+            assert not (missing := self.unread(name)), f"the model reads another text of {name}, without {missing}"
         self.hands.check()
 
-    def results(self) -> list[str]:
-        """What the model has read of the files."""
+    def there(self) -> Counter[str]:
+        """How often each name is in the texts."""
+        return Counter(names_in("".join(map(self.text, FILES))))
+
+    def lost(self) -> list[str]:
+        """The words that are not there once."""
+        there = self.there()
+        return [word for word in self.words if there[word] != 1]
+
+    def unread(self, name: str) -> list[str]:
+        """The lines of a file that are not in what the model has read of it last."""
         messages = self.desk.model.requests[-1].body["messages"]
-        return [message["content"] for message in messages if message["role"] == "tool"][-len(FILES) :]
+        results = [message["content"] for message in messages if message["role"] == "tool"][-len(FILES) :]
+        return [line for line in self.text(name).splitlines() if line not in results[FILES.index(name)]]
 
     def check_report(self, there: Counter[str]) -> None:
         """An edit is in the text once if it is said to have landed and not to be taken back, and else not at all."""
@@ -244,8 +256,8 @@ def play(desk: Desk, hands: Hands, seed: int, home: Path) -> None:
     """Play some turns, look at what came of each, take all back, and look again."""
     user = Play(desk, hands, random.Random(seed), home)
     try:
-        for number in range(1, TURNS + 1):
-            user.turn(number)
+        for _ in range(TURNS):
+            user.turn()
             user.check()
         user.rewind()
         user.check()

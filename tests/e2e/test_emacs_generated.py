@@ -24,9 +24,10 @@ class EmacsHands:
 
     def begin(self, line: int, *, below: bool) -> None:
         emacs = self.desk.emacs
-        emacs.keys(f"\x1bgg{line}\r\x05" + "\r" * below)
+        emacs.answer_prompt("\x1bgg", str(line))
+        emacs.keys("\x05" + "\r" * below)
         at_line = f"(= (line-number-at-pos (window-point)) {line + below})"
-        wait_for(lambda: emacs.prompt is None and emacs.value(at_line), f"the cursor is on line {line}")
+        wait_for(lambda: emacs.value(at_line), f"the cursor is on line {line}")
 
     def write(self, text: str) -> None:
         self.desk.emacs.type(text, pause_s=uneven)
@@ -35,7 +36,7 @@ class EmacsHands:
         pass
 
     def show(self, name: str) -> None:
-        self.desk.emacs.keys(f"\x18b{name}\r")
+        self.desk.emacs.answer_prompt("\x18b", name)
         wait_for(lambda: self.desk.emacs.value(f'(equal (buffer-name) "{name}")'), f"{name} shows")
 
     def save(self) -> None:

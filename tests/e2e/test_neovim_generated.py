@@ -15,6 +15,9 @@ from tests.e2e.neovim_client import ClientDesk
 from tests.e2e.story import uneven
 
 SEEDS = range(3)
+PRESS = (
+    "if vim.fn.maparg('gha', 'n') ~= '' then vim.api.nvim_input(']hgha') end"  # at once: the map leaves in a moment
+)
 HELD = "return vim.fn.bufloaded(...) == 1 and vim.api.nvim_buf_get_lines(vim.fn.bufnr(...), 0, -1, false)"
 
 
@@ -42,8 +45,7 @@ class NeovimHands:
         self.desk.neovim.keys(":silent wall<CR>")
 
     def press(self) -> None:
-        if self.desk.neovim.lua("return vim.fn.maparg('gha', 'n') ~= ''"):
-            self.desk.neovim.keys("]hgha")
+        self.desk.neovim.lua(PRESS)
 
     def text(self, name: str) -> str | None:
         held = self.desk.neovim.lua(HELD, name)
