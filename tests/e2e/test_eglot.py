@@ -159,7 +159,8 @@ def test_lines_that_the_user_changed_meanwhile_are_a_conflict_and_stay_theirs(de
     desk.emacs.type("  # mine", pause_s=uneven)
     result = desk.tool_result(2)
     assert "calc.py: these lines were changed meanwhile; the edit was not applied." in result
-    assert desk.emacs.text() == CALC.replace("a - b", "a - b  # mine")
+    theirs = CALC.replace("a - b", "a - b  # mine")
+    wait_for(lambda: desk.emacs.text() == theirs, "every key is in the buffer")
     assert desk.pending() == []
     assert desk.on_disk("calc.py") == CALC
 

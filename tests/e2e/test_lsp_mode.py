@@ -39,6 +39,7 @@ def test_a_code_action_explains_the_region_and_no_count_of_actions_follows_the_c
 def test_what_waits_is_shown_and_a_code_action_lands_it_beside_unsaved_text(desk: EmacsDesk) -> None:
     emacs = desk.emacs
     emacs.keys(f"{END}# not saved yet")
+    wait_for(lambda: emacs.text() == CALC + "# not saved yet", "the keys are in the buffer")
     desk.open_review()
     shown = "(vconcat (mapcar #'flymake-diagnostic-text (flymake-diagnostics)))"
     wait_for(lambda: "+     return a + b" in str(emacs.value(shown)), "the hunk is a diagnostic")
