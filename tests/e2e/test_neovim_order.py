@@ -47,6 +47,7 @@ class Room:
 
     def __init__(self, neovim: Neovim, root: Path) -> None:
         self.neovim = neovim
+        self.root = root
         self.uri = (root / "calc.py").as_uri()
 
     def begin_session(self, session: str) -> None:
@@ -145,6 +146,24 @@ def test_what_waits_in_a_session_that_was_left_is_not_shown_in_the_one_that_was_
     assert room.shown() == 0
     room.answer(4, room.waiting(5))
     wait_for(lambda: room.shown() == 1, "what waits here is shown")
+
+
+def test_keys_that_lead_to_a_hunk_that_does_not_show_yet_change_no_character(room: Room) -> None:
+    neovim = room.neovim
+    other = room.root / "other.py"
+    other.write_text("typed since = 1\n")
+    room.begin_session("one")
+    waiting = room.waiting(5)
+    where = {"start": {"line": 0, "character": 0}, "end": {"line": 1, "character": 0}}
+    hunk = {"id": "elsewhere", "range": where, "oldText": "as the server knows it\n", "newText": "# new\n"}
+    waiting["files"].append({"proposal": "p", "uri": other.as_uri(), "kind": "edit", "hunks": [hunk]})
+    room.wait_for_question(2)
+    room.answer(2, waiting)
+    wait_for(lambda: neovim.lua("return vim.fn.maparg('gha', 'n') ~= ''"), "the keys are there")
+    neovim.keys("G]hgha")
+    wait_for(lambda: "no proposed hunk is under the cursor" in neovim.messages(), "it is told")
+    assert neovim.text() == "typed since = 1\n"
+    assert "dsh.review.accept" not in [command for command, _ in room.asked()]
 
 
 def test_without_a_session_it_is_said_that_nothing_waits(room: Room) -> None:

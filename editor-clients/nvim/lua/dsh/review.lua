@@ -1,7 +1,7 @@
 ---Review: the hunks that wait for a decision, shown in their buffers, and those that landed unasked, to be undone.
 ---
----Rules: the server knows what waits and where, this only shows it; a buffer has the keys only while something shows
----and a moment longer.
+---Rules: the server knows what waits and where, this only shows it; a buffer has the keys only while something waits
+---there, though it may not show yet, and a moment longer.
 
 local buffers = require('dsh.buffers')
 local client = require('dsh.client')
@@ -139,11 +139,12 @@ local function clear_keys(bufnr, set)
   end)
 end
 
----Give the keys to the buffers that show something, and to no others.
+---Give the keys to the buffers where something waits or shows, and to no others.
 local function update_keys()
   local wanted = {}
   for _, one in ipairs(all()) do
-    if one.mark and marks.is_there(one.mark) then
+    local waits = one.kind ~= 'landed' and one.bufnr ~= nil and vim.api.nvim_buf_is_loaded(one.bufnr)
+    if waits or one.mark and marks.is_there(one.mark) then
       wanted[one.bufnr] = true
     end
   end
