@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.desk import wait_for
 from tests.support.raw_client import NO_ANSWER, RawClient, Refusal
 
 URI = "file:///project/a.py"
@@ -253,12 +254,14 @@ def test_the_first_step_of_a_handler_comes_before_the_next_message(editor: RawCl
 
 
 def test_notifications_leave_nothing_behind(editor: RawClient) -> None:
-    before = editor.command("test.measure")["result"]["heldFutures"]
+    def held() -> int:
+        return int(editor.command("test.measure")["result"]["heldFutures"])
+
+    before = held()
     for version in range(20):
         change = {"textDocument": {"uri": URI, "version": version}, "contentChanges": [{"text": "x"}]}
         editor.notify("textDocument/didChange", change)
-    time.sleep(0.1)
-    assert editor.command("test.measure")["result"]["heldFutures"] <= before
+    wait_for(lambda: held() <= before, "all of them are over")
 
 
 # Requests to the client

@@ -9,6 +9,7 @@ import pytest
 
 from dsh_lsp.errors import EditorError
 from dsh_lsp.lsp.progress import TurnProgress
+from tests.e2e.desk import wait_for
 from tests.support.model_server import FakeModelServer, answer
 from tests.support.raw_client import NO_ANSWER, RawClient, Refusal
 
@@ -107,7 +108,7 @@ def test_over_the_wire_each_turn_creates_begins_and_ends_one(tmp_path) -> None:
         client.on_request("window/workDoneProgress/create", lambda _params: None)
         for text in ("first", "second"):
             client.command("dsh.followup", {"text": text, "wait": True})
-        client.command("dsh.status")
+        wait_for(lambda: [kind for _, kind in progress_of(client)].count("end") == 2, "both have ended")
         seen = progress_of(client)
         assert [kind for _, kind in seen if kind != "report"] == ["begin", "end"] * 2
         assert len(set(creates(client))) == 2

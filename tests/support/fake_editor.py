@@ -21,7 +21,7 @@ from dsh_lsp.events import encode_event
 from dsh_lsp.session.loading import load_session
 from dsh_lsp.wire import encode
 
-WAIT_S = 10.0
+WAIT_S = 20.0  # a limit, not a delay: a machine under load takes long
 POLL_S = 0.02
 
 

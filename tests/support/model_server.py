@@ -19,6 +19,7 @@ from typing import Any, Self, TypeAlias
 
 EVENT_STREAM = "text/event-stream"
 POLL_S = 0.005
+WAIT_S = 20.0  # a limit, not a delay: a machine under load takes long
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Gate:
     def release(self) -> None:
         self.released = True
 
-    async def wait_reached(self, timeout_s: float = 5.0) -> None:
+    async def wait_reached(self, timeout_s: float = WAIT_S) -> None:
         await until(lambda: self.reached, timeout_s)
 
 
@@ -142,7 +143,7 @@ def _pieces(text: str, size: int) -> list[str]:
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 
-async def until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
+async def until(condition: Callable[[], bool], timeout_s: float = WAIT_S) -> None:
     """Wait until `condition` holds, from inside a loop.
 
     Raises:
@@ -199,7 +200,7 @@ class FakeModelServer:
         self._loop.call_soon_threadsafe(close)
         closed.wait()
 
-    def wait_for_requests(self, count: int, timeout_s: float = 10.0) -> None:
+    def wait_for_requests(self, count: int, timeout_s: float = WAIT_S) -> None:
         """Wait, outside of a loop, until so many requests have come.
 
         Raises:
@@ -220,7 +221,7 @@ class FakeModelServer:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._started.wait(5)
+        assert self._started.wait(WAIT_S), "the fake model server has not started"
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -21,7 +21,8 @@ from typing import Any, Self
 Message = dict[str, Any]
 Answer = Callable[[Any], Any]
 
-WAIT_S = 10.0
+WAIT_S = 20.0  # a limit, not a delay: a machine under load takes long
+EXIT_S = 10.0
 _FIXTURE = """
 from dsh_lsp.lsp.compiled_types import import_types
 import_types()
@@ -247,14 +248,14 @@ class RawClient:
         assert self.process.stdin is not None
         self.process.stdin.close()
 
-    def wait_exit(self, *, timeout_s: float = WAIT_S) -> int:
+    def wait_exit(self, *, timeout_s: float = EXIT_S) -> int:
         """Wait for the process's end and return its exit code."""
         code = self.process.wait(timeout_s)
         for thread in self._threads:
             thread.join(2)
         return code
 
-    def close(self, *, timeout_s: float = WAIT_S) -> int:
+    def close(self, *, timeout_s: float = EXIT_S) -> int:
         """Say goodbye as LSP wants it, and return the exit code; a server that does not end is killed."""
         try:
             if self.process.poll() is None:
