@@ -70,14 +70,8 @@ class EditorDesk(ModelReader, ABC):
         return wait_for(lambda: hunks if len(hunks := self.pending()) >= count else [], "a review is open")
 
     def on_disk(self, name: str) -> str:
-        """A file as it is saved; an editor that saves may take the old one away for a moment."""
-
-        def read() -> list[str]:
-            with suppress(FileNotFoundError):
-                return [(self.root / name).read_text()]
-            return []
-
-        return wait_for(read, f"{name} is there")[0]
+        """A file as it is saved."""
+        return saved(self.root / name).decode().replace("\r\n", "\n")
 
 
 def environment(home: Path, key: str | None) -> dict[str, str]:
@@ -113,6 +107,17 @@ def wait_for(probe: Callable[[], T], what: str, timeout_s: float = WAIT_S, poll_
             raise TimeoutError(f"not within {timeout_s} s: {what}")
         time.sleep(poll_s)
     return found
+
+
+def saved(path: Path) -> bytes:
+    """A file as it is saved; an editor that saves may take the old one away for a moment."""
+
+    def read() -> list[bytes]:
+        with suppress(FileNotFoundError):
+            return [path.read_bytes()]
+        return []
+
+    return wait_for(read, f"{path.name} is there")[0]
 
 
 def ended_within(pid: int, timeout_s: float) -> bool:

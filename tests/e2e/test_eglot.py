@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.desk import wait_for
+from tests.e2e.desk import saved, wait_for
 from tests.e2e.emacs import EGLOT, END, KEYS, START, EmacsDesk
 from tests.e2e.story import ACCEPT, CALC, DONE, MEND, MENDED, OTHER, edits, held_after, uneven
 from tests.support.model_server import Reply, answer
@@ -198,7 +198,7 @@ def test_a_file_with_the_line_ends_of_dos_is_saved_until_its_user_types_and_keep
     desk.emacs.run_command("dsh-accept-all")
     assert "not saved: the user's editor does not let the agent save" in desk.tool_result(3)
     desk.emacs.keys(SAVE)
-    wait_for(lambda: dos.read_bytes() == b"a = 1\r\nb = 3\r\n", "it is saved with its line ends")
+    wait_for(lambda: saved(dos) == b"a = 1\r\nb = 3\r\n", "it is saved with its line ends")
 
 
 def test_a_buffer_that_is_killed_while_its_edit_waits_leaves_the_edit_to_the_file(desk: EmacsDesk) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.desk import wait_for
 from tests.e2e.neovim_client import ClientDesk
 from tests.e2e.story import CALC, DONE, MEND, OTHER, held_after
-from tests.support.model_server import Reply, answer
+from tests.support.model_server import Reply, answer, refusal
 
 LOOK = answer("I look.", reasoning="Two functions,\n\nperhaps three.", calls=[("read_file", {"path": "calc.py"})])
 
@@ -323,3 +323,24 @@ def test_a_mistyped_subcommand_is_told_with_the_one_that_is_meant(desk: ClientDe
     complete = desk.neovim.lua("return vim.fn.getcompletion('Dsh re', 'cmdline')")
     assert complete == ["reject", "rename", "restart", "resume", "retry", "review", "rewind"]
     assert desk.neovim.lua("return vim.fn.getcompletion('Dsh mode p', 'cmdline')") == ["plan"]
+
+
+COMPLETION = """
+local began = vim.uv.hrtime()
+return { vim.fn.getcompletion('Dsh model deepseek/s', 'cmdline'), (vim.uv.hrtime() - began) / 1e6 }
+"""
+
+
+def test_models_are_completed_before_the_first_list_is_seen(desk: ClientDesk) -> None:
+    desk.model.script(DONE)
+    desk.model.documents["/models"] = refusal(200, {"data": [{"id": "first-model"}, {"id": "second-model"}]})
+    desk.dsh("ask One.")
+    desk.wait_for_turns(1)
+
+    def completed() -> bool:
+        names, waited_ms = desk.neovim.lua(COMPLETION)
+        assert names == ["deepseek/second-model"] or waited_ms > 900, "it waits a moment for the list"
+        return bool(names)
+
+    wait_for(completed, "the list is there")
+    assert desk.neovim.prompts() == []

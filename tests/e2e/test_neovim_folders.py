@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.desk import wait_for
+from tests.e2e.desk import saved, wait_for
 from tests.e2e.neovim import Desk
 from tests.e2e.neovim_client import ClientDesk
 from tests.e2e.story import CALC, DONE
@@ -80,7 +80,7 @@ def test_a_folder_is_worked_in_while_it_is_there_and_asked_for_before_and_after(
         desk.run("dsh.review.accept", hunks="all")
         assert "the edit was accepted and is in the document, line 1" in desk.tool_result(5)
         desk.wait_for_turns(2)
-        wait_for(lambda: there.read_text() == "y = 2\n", "it is on the disk")
+        wait_for(lambda: saved(there) == b"y = 2\n", "it is on the disk")
 
         desk.neovim.lua(REMOVE, str(second))
         ask(desk, "Once more.")

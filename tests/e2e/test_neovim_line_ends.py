@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.desk import wait_for
+from tests.e2e.desk import saved, wait_for
 from tests.e2e.neovim import Desk
 from tests.e2e.neovim_client import ClientDesk
 from tests.e2e.story import DONE
@@ -45,8 +45,8 @@ def is_ours(desk: Desk) -> bool:
     return isinstance(desk, ClientDesk)
 
 
-def saved(desk: Desk) -> bytes:
-    return (desk.root / "new.py").read_bytes()
+def on_disk(desk: Desk) -> bytes:
+    return saved(desk.root / "new.py")
 
 
 def rewind(desk: Desk, before: bytes) -> None:
@@ -56,7 +56,7 @@ def rewind(desk: Desk, before: bytes) -> None:
     wait_for(lambda: desk.neovim.text() == text, "the edit is taken back")
     if not is_ours(desk):
         desk.neovim.command("silent write")
-    wait_for(lambda: saved(desk) == before, "that is saved")
+    wait_for(lambda: on_disk(desk) == before, "that is saved")
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["unix", "dos"])
@@ -64,27 +64,27 @@ def test_lines_at_the_end_of_a_file_get_no_empty_line_behind_them(desk: Desk, en
     before = f"a{end}b{end}".encode()
     told = edit(desk, before, "write_file", content="a\nb\nc\n")
     assert "conflict" not in told
-    assert saved(desk) == before + f"c{end}".encode()
+    assert on_disk(desk) == before + f"c{end}".encode()
     rewind(desk, before)
 
 
 def test_a_file_that_is_emptied_is_empty_and_its_lines_come_back(desk: Desk) -> None:
     told = edit(desk, b"a\nb\n", "write_file", content="")
     assert "conflict" not in told
-    assert saved(desk) == b""
+    assert on_disk(desk) == b""
     rewind(desk, b"a\nb\n")
 
 
 def test_an_empty_file_gets_its_text_and_is_saved(desk: Desk) -> None:
     told = edit(desk, b"", "write_file", content="a\nb\n")
     assert "differed" not in told
-    assert saved(desk) == b"a\nb\n"
+    assert on_disk(desk) == b"a\nb\n"
 
 
 def test_a_buffer_without_a_file_gets_its_text_and_is_written(desk: Desk) -> None:
     told = edit(desk, None, "write_file", content="a\nb\n")
     assert "differed" not in told
-    assert saved(desk) == b"a\nb\n"
+    assert on_disk(desk) == b"a\nb\n"
 
 
 def test_an_edit_among_mixed_line_ends_is_known_to_stand(desk: Desk) -> None:
@@ -92,7 +92,7 @@ def test_an_edit_among_mixed_line_ends_is_known_to_stand(desk: Desk) -> None:
     told = edit(desk, before, "edit_file", old_text="b = 2", new_text="b = 3\nb2 = 4")
     assert "conflict" not in told
     assert desk.neovim.text().replace("\r", "") == "a = 1\nb = 3\nb2 = 4\nc = 3\n"
-    assert saved(desk) == b"a = 1\r\nb = 3\nb2 = 4\r\nc = 3\n"  # Neovim takes `\r` out of what it puts in
+    assert on_disk(desk) == b"a = 1\r\nb = 3\nb2 = 4\r\nc = 3\n"  # Neovim takes `\r` out of what it puts in
     assert not is_ours(desk) or "(saved)" in told
 
 
@@ -100,8 +100,8 @@ def test_no_edit_is_sent_where_a_return_alone_ends_a_line(desk: Desk) -> None:
     before = b"a = 1\rb = 2\rc = 3\r"
     told = edit(desk, before, "edit_file", old_text="b = 2", new_text="b = 3\nb2 = 4")
     assert "not take for the end of a line" in told
-    assert b"b = 2" in saved(desk)
-    assert b"b2" not in saved(desk)
+    assert b"b = 2" in on_disk(desk)
+    assert b"b2" not in on_disk(desk)
 
 
 @pytest.mark.parametrize(
@@ -120,13 +120,13 @@ def test_the_last_line_ends_as_neovim_writes_it_and_the_edit_is_known_to_stand(
     told = edit(desk, before, "write_file", content=content)
     assert "the edit was accepted and is in the document" in told
     assert "(saved)" in told or not is_ours(desk)
-    assert saved(desk) == after
+    assert on_disk(desk) == after
 
 
 def test_a_last_line_end_that_neovim_keeps_is_said_to_be_kept(desk: Desk) -> None:
     told = edit(desk, b"a\nb\n", "write_file", content="a\nb")
     assert "how the last line ends is up to this editor" in told
-    assert saved(desk) == b"a\nb\n"
+    assert on_disk(desk) == b"a\nb\n"
 
 
 def test_what_stands_below_a_return_alone_is_followed_as_the_buffer_has_it(desk: Desk) -> None:
@@ -144,4 +144,4 @@ def test_what_stands_below_a_return_alone_is_followed_as_the_buffer_has_it(desk:
     desk.wait_for_turns(1)
     assert "is in the document, line 4" in desk.tool_result(2)
     desk.neovim.command("silent write")
-    assert saved(desk) == b"a = 1\nb = 2\nc = 3 # mine\nd = 5\n"
+    assert on_disk(desk) == b"a = 1\nb = 2\nc = 3 # mine\nd = 5\n"

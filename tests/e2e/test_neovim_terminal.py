@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.desk import environment, wait_for
+from tests.e2e.desk import environment, saved, wait_for
 from tests.e2e.neovim import CLIENT_FOLDER, PROGRAM
 from tests.e2e.terminal import TMUX, Terminal
 from tests.support.model_server import FakeModelServer, Gate, Reply, answer
@@ -150,7 +150,7 @@ def test_a_session_from_the_first_question_to_the_last_key(scene: Scene) -> None
     wait_for(lambda: terminal.text().count("from decimal import Decimal") == 2, "it shows in both windows")
     terminal.type("gg]h")
     terminal.wait_for("gha accept")
-    assert (scene.root / "cart.py").read_text() == CART
+    assert saved(scene.root / "cart.py").decode() == CART
     terminal.type(f":Dsh rename {TITLE}")
     terminal.keys("Enter")
     terminal.wait_for(f"◆ {TITLE}")
@@ -159,7 +159,7 @@ def test_a_session_from_the_first_question_to_the_last_key(scene: Scene) -> None
     scene.draw("review")
 
     terminal.type("ghA")
-    wait_for(lambda: (scene.root / "cart.py").read_text() == MENDED, "all has landed and is saved")
+    wait_for(lambda: saved(scene.root / "cart.py").decode() == MENDED, "all has landed and is saved")
     wait_for(lambda: gate.reached, "the model goes on")
     terminal.wait_for("Now I run the te")
     terminal.type(":Dsh ask")
