@@ -73,6 +73,14 @@ def test_the_next_question_starts_a_dead_server_too(desk: ClientDesk) -> None:
     assert session_id(desk) == session
 
 
+def test_a_question_that_follows_a_stop_at_once_is_asked_of_the_next_server(desk: ClientDesk) -> None:
+    desk.model.script(answer("The first answer."), answer("The second answer."))
+    desk.dsh("ask One.")
+    desk.wait_for_turns(1)
+    desk.neovim.keys(":Dsh stop<CR>:Dsh ask Two.<CR>")
+    desk.wait_for_chat("The second answer.")
+
+
 def test_a_review_that_waited_when_the_server_died_is_gone_and_said_to_be(desk: ClientDesk) -> None:
     desk.model.script(MEND)
     desk.dsh("ask Mend add.")

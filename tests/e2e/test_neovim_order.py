@@ -16,7 +16,12 @@ from tests.e2e.story import CALC
 SERVER = """
 asked = {}
 vim.lsp.config('dsh_lsp', { cmd = function(dispatchers)
-  local token
+  local token, has_ended
+  local function finish()
+    has_ended = true
+    dispatchers.on_exit(0, 0)
+  end
+  die = finish
   tell = function(value) dispatchers.notification('$/progress', { token = token, value = value }) end
   return {
     request = function(method, params, callback)
@@ -32,8 +37,10 @@ vim.lsp.config('dsh_lsp', { cmd = function(dispatchers)
       return true, 1
     end,
     notify = function() return true end,
-    is_closing = function() return false end,
-    terminate = function() dispatchers.on_exit(0, 0) end,
+    is_closing = function() return has_ended == true end,
+    terminate = function()
+      if not hangs then finish() end
+    end,
   }
 end })
 require('dsh.review')
@@ -57,8 +64,14 @@ class Room:
         assert self.wait_for_question(number)[0] == "dsh.session.new"
         self.answer(number, {"session": session})
 
+    def go_on_with(self, session: str) -> None:
+        """Answer the next server's client, which opens the session again."""
+        opening = ("dsh.session.open", {"session": session, "after": -1})
+        wait_for(lambda: opening in self.asked(), "the session is opened again")
+        self.answer(self.asked().index(opening) + 1, {"summary": {"session": session}})
+
     def asked(self) -> list[tuple[str, dict[str, Any]]]:
-        return [(command, argument or {}) for command, argument in self.neovim.lua(ASKED)]
+        return [(str(command), argument or {}) for command, argument in self.neovim.lua(ASKED)]
 
     def wait_for_question(self, number: int) -> tuple[str, dict[str, Any]]:
         """Wait for the command of this number, from 1."""
@@ -164,6 +177,25 @@ def test_keys_that_lead_to_a_hunk_that_does_not_show_yet_change_no_character(roo
     wait_for(lambda: "no proposed hunk is under the cursor" in neovim.messages(), "it is told")
     assert neovim.text() == "typed since = 1\n"
     assert "dsh.review.accept" not in [command for command, _ in room.asked()]
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_a_server_that_does_not_end_when_it_is_asked_to_stands_in_nobody_s_way(room: Room, hangs: bool) -> None:
+    room.begin_session("one")
+    room.wait_for_question(2)
+    room.neovim.lua("hangs = ...", hangs)  # not even a signal ends it
+    room.neovim.command("Dsh restart")
+    room.neovim.command("Dsh cancel")
+    room.go_on_with("one")
+    wait_for(lambda: ("dsh.cancel", {"session": "one"}) in room.asked(), "the other one is asked")
+
+
+def test_what_is_said_in_the_moment_in_which_the_server_ends_is_said_to_the_next_one(room: Room) -> None:
+    room.begin_session("one")
+    room.wait_for_question(2)
+    room.neovim.lua("die(); require('dsh.client').run('dsh.cancel', { session = 'one' })")
+    room.go_on_with("one")
+    wait_for(lambda: ("dsh.cancel", {"session": "one"}) in room.asked(), "the other one is asked")
 
 
 def test_without_a_session_it_is_said_that_nothing_waits(room: Room) -> None:

@@ -25,7 +25,7 @@ local waiting = nil ---@type dsh.Waiter[]? for the server to be ready
 local state = feed.state
 local unanswered = {} ---@type table<fun(failure: table?, result: table?), true> callbacks of commands
 local stopping = false
-local restarting = nil ---@type dsh.Waiter[]? for the server to be another one
+local leaving = nil ---@type dsh.Waiter[]? for the next server, while this one ends
 local token ---@type string
 local started = nil ---@type integer? id of the client, ready or not
 local given_up = {} ---@type table<integer, true> clients whose end nobody waits for
@@ -72,6 +72,23 @@ local function forget_process()
   end
 end
 
+---Tell that the server has ended, and let those go on who wait for the next one.
+local function take_end(code, signal)
+  local asked = stopping or vim.v.exiting ~= vim.NIL or (code == 0 and signal == 0) -- it ends so when asked to
+  forget_process()
+  if not asked then
+    state.ended = signal ~= 0 and ('signal %d'):format(signal) or ('exit code %d'):format(code)
+    message.error(('the server has ended (%s); :Dsh restart goes on with the session'):format(state.ended))
+    feed.announce('DshExit', { code = code, signal = signal })
+  end
+  feed.emit('exit')
+  local waiters = leaving or {}
+  leaving = nil
+  for _, waiter in ipairs(waiters) do
+    M.with(waiter.ready, waiter.failed)
+  end
+end
+
 local function on_exit(code, signal, client_id)
   if given_up[client_id] then
     return
@@ -79,19 +96,10 @@ local function on_exit(code, signal, client_id)
   if exit then
     code, signal = exit.code, exit.signal
   end
+  leaving = leaving or {} -- a key may come before what is scheduled
   vim.schedule(function()
-    local asked = stopping or vim.v.exiting ~= vim.NIL or (code == 0 and signal == 0) -- it ends so when asked to
-    forget_process()
-    if not asked then
-      state.ended = signal ~= 0 and ('signal %d'):format(signal) or ('exit code %d'):format(code)
-      message.error(('the server has ended (%s); :Dsh restart goes on with the session'):format(state.ended))
-      feed.announce('DshExit', { code = code, signal = signal })
-    end
-    feed.emit('exit')
-    local waiters = restarting or {}
-    restarting = nil
-    for _, waiter in ipairs(waiters) do
-      M.with(waiter.ready, waiter.failed)
+    if not given_up[client_id] then -- meanwhile
+      take_end(code, signal)
     end
   end)
 end
@@ -236,8 +244,8 @@ end
 function M.with(ready, failed)
   local waiter = { ready = ready, failed = failed or nothing }
   local client = M.get()
-  if restarting then
-    table.insert(restarting, waiter)
+  if leaving then
+    table.insert(leaving, waiter)
   elseif waiting then
     table.insert(waiting, waiter)
   elseif client then
@@ -258,30 +266,38 @@ local function running()
   return started and vim.lsp.get_client_by_id(started)
 end
 
----Stop the server, which keeps what waits.
+---End a server that does not end by itself, and wait no longer for one that does not even then.
+local function insist(client)
+  local function after(act)
+    vim.defer_fn(function()
+      if vim.lsp.get_client_by_id(client.id) then -- it has not ended
+        act()
+      end
+    end, STOP_MS)
+  end
+  after(function()
+    client.rpc.terminate() -- `client:stop(true)` does nothing after a `client:stop()`
+    after(function()
+      given_up[client.id] = true
+      take_end(0, 0)
+    end)
+  end)
+end
+
+---Stop the server, which keeps what waits; the next command starts another one.
 function M.stop()
   local client = running()
-  if client then
-    stopping = true
+  if client and not stopping then
+    stopping, leaving = true, leaving or {}
     client:stop()
+    insist(client)
   end
 end
 
 ---Start the server again, after it has stopped if it still runs; the session goes on.
 function M.restart()
-  local client = running()
-  if restarting then
-    return
-  elseif not client then
-    return M.with(nothing)
-  end
-  restarting = { { ready = nothing, failed = nothing } }
   M.stop()
-  vim.defer_fn(function()
-    if not client:is_stopped() then
-      client:stop(true)
-    end
-  end, STOP_MS)
+  M.with(nothing)
 end
 
 -- Commands ------------------------------------------------------------------------------------------------------
