@@ -47,8 +47,8 @@ export const COMMANDS: Record<string, Command> = {
   'dsh.ui.retry': ({ client, store }) => client.run('dsh.retry', ofSession(store.session)),
   'dsh.ui.resumeQueue': ({ client, store }) => client.run('dsh.inbox.resume', ofSession(store.session)),
   'dsh.ui.newSession': async ({ sessions, chat }) => {
+    await chat.open(); // before the session is there: whoever sees it types
     await sessions.create();
-    await chat.open();
   },
   'dsh.ui.sessions': ({ sessions }) => sessions.pick(),
   'dsh.ui.forkSession': ({ sessions }, turn?: number) => sessions.fork(typeof turn === 'number' ? turn : undefined),

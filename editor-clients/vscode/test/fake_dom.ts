@@ -37,6 +37,7 @@ class FakeText extends FakeNode {
 class FakeElement extends FakeNode {
   readonly childNodes: FakeNode[] = [];
   readonly attributes = new Map<string, string>();
+  readonly dataset: Record<string, string> = {};
   readonly tagName: string;
   constructor(tag: string) {
     super();
@@ -73,6 +74,11 @@ class FakeElement extends FakeNode {
   replaceChildren(...nodes: (FakeNode | string)[]): void {
     for (const node of this.childNodes.splice(0)) node.parentElement = null;
     this.append(...nodes);
+  }
+  insertBefore(node: FakeNode, next: FakeNode | null): void {
+    node.remove();
+    node.parentElement = this;
+    this.childNodes.splice(next === null ? this.childNodes.length : this.childNodes.indexOf(next), 0, node);
   }
   setAttribute(name: string, value: string): void {
     this.attributes.set(name, value);

@@ -7,8 +7,9 @@
 import type { Chip, Frame, How } from '../chat_messages.ts';
 import type { Mode, Status } from '../protocol.ts';
 import { runningTurn, type SessionView } from '../view.ts';
-import { button, el, icon, iconButton } from './dom.ts';
+import { button, drawParts, el, icon, iconButton, type Part } from './dom.ts';
 import { todoRow } from './items.ts';
+import { Outbox } from './outbox.ts';
 import { keep, kept, post, run } from './page.ts';
 import { Queue } from './queue.ts';
 
@@ -33,6 +34,7 @@ export class Composer {
   readonly #todo = el('div', { class: 'todo-list' });
   readonly #review = el('div', { class: 'review-bar' });
   readonly #queue = new Queue((text) => this.draft(text));
+  readonly #outbox = new Outbox((message) => post({ kind: 'send', ...message }));
   readonly #error = el('div', { class: 'send-error', role: 'alert' });
   readonly #files = el('ul', { class: 'files', id: 'files', role: 'listbox', 'aria-label': 'Files' });
   readonly #bar = el('div', { class: 'bar' });
@@ -40,7 +42,6 @@ export class Composer {
   #frame: Frame | undefined;
   #view: SessionView | undefined;
   #status: Status | undefined;
-  #sending = false;
   #found: Chip[] = [];
   #chosen = 0;
 
@@ -67,12 +68,11 @@ export class Composer {
 
   /** What became of words that were sent, by this page or by the one before it. */
   sent(text: string, error: { code?: string; text: string } | undefined): void {
-    this.#sending = false;
     if (error === undefined) {
-      const words = this.#input.value.trimStart();
-      if (words.startsWith(text)) this.#input.value = words.slice(text.length).trimStart();
+      this.#input.value = this.#outbox.accepted(text, this.#input.value);
       this.#error.replaceChildren();
     } else {
+      this.#outbox.refused();
       const mend =
         error.code === 'NO_KEY' && button('Set API Key', () => run('dsh.ui.setApiKey'), { class: 'primary' });
       this.#error.replaceChildren(icon('error'), el('span', {}, error.text), ...(mend ? [mend] : []));
@@ -125,11 +125,9 @@ export class Composer {
   }
 
   #send(how: How): void {
-    const text = this.#input.value.trim();
-    if (text === '' || this.#sending) return;
-    this.#sending = true;
+    if (this.#input.value.trim() === '') return;
     this.#error.replaceChildren();
-    post({ kind: 'send', how, text });
+    this.#outbox.send(how, this.#input.value);
   }
 
   // -- files --------------------------------------------------------------------------------------------------------
@@ -298,31 +296,43 @@ export class Composer {
     this.#hint.textContent = running
       ? 'Enter steers, Alt+Enter queues, Escape stops'
       : 'Enter sends, Shift+Enter begins a new line';
-    const actions: HTMLElement[] = [];
-    if (running && words) {
-      actions.push(iconButton('list-ordered', 'Queue for the next turn (Alt+Enter)', () => this.#send('followup')));
-      actions.push(iconButton('compass', 'Steer (Enter)', () => this.#send('steer'), { class: 'icon go' }));
-    }
-    if (running)
-      actions.push(iconButton('debug-stop', 'Stop (Escape)', () => run('dsh.ui.cancel'), { class: 'icon stop' }));
-    else
-      actions.push(
-        iconButton('send', 'Send (Enter)', () => this.#send('followup'), { class: 'icon go', disabled: !words }),
-      );
-    const key = JSON.stringify([mode, model, running, words, usageWords(view, this.#status)]);
-    if (this.#bar.dataset.key === key) return;
-    this.#bar.dataset.key = key;
-    this.#bar.replaceChildren(
-      button(MODE_WORDS[mode] ?? mode, () => run('dsh.ui.setMode'), {
-        icon: mode === 'auto-edit' ? 'edit' : mode === 'ask' ? 'shield' : mode === 'plan' ? 'checklist' : 'lock',
-        class: 'pick mode',
-      }),
-      button(model || 'Model', () => run('dsh.ui.selectModel'), { icon: 'chip', class: 'pick model' }),
-      meter(view, this.#status),
-      el('span', { class: 'spring' }),
-      ...actions,
-    );
+    drawParts(this.#bar, [
+      [`mode ${mode}`, () => modeButton(mode)],
+      [`model ${model}`, () => button(model || 'Model', () => run('dsh.ui.selectModel'), MODEL)],
+      [`meter ${usageWords(view, this.#status)}`, () => meter(view, this.#status)],
+      ['spring', () => el('span', { class: 'spring' })],
+      ...this.#actions(running, words),
+    ]);
   }
+
+  #actions(running: boolean, words: boolean): Part[] {
+    const send = (how: How) => () => this.#send(how);
+    const make = (name: string, label: string, act: () => void, more = {}): Part => [
+      JSON.stringify([name, more]),
+      () => iconButton(name, label, act, more),
+    ];
+    if (!running) return [make('send', 'Send (Enter)', send('followup'), { class: 'icon go', disabled: !words })];
+    const stop = make('debug-stop', 'Stop (Escape)', () => run('dsh.ui.cancel'), { class: 'icon stop' });
+    if (!words) return [stop];
+    return [
+      make('list-ordered', 'Queue for the next turn (Alt+Enter)', send('followup')),
+      make('compass', 'Steer (Enter)', send('steer'), { class: 'icon go' }),
+      stop,
+    ];
+  }
+}
+
+const MODEL = { icon: 'chip', class: 'pick model' };
+const MODE_ICONS: Record<Mode, string> = {
+  ask: 'shield',
+  'auto-edit': 'edit',
+  plan: 'checklist',
+  'read-only': 'lock',
+};
+
+function modeButton(mode: Mode): HTMLElement {
+  const icon = MODE_ICONS[mode] ?? 'lock';
+  return button(MODE_WORDS[mode] ?? mode, () => run('dsh.ui.setMode'), { icon, class: 'pick mode' });
 }
 
 function usageOf(view: SessionView, status: Status | undefined): Status['usage'] {

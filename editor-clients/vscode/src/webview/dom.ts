@@ -42,3 +42,21 @@ export function iconButton(name: string, label: string, onclick: () => void, mor
     icon(name),
   );
 }
+
+/** A part of an element: what it says, and how it is made. */
+export type Part = [says: string, make: () => HTMLElement];
+
+/** Draw an element's parts in order, anew only those that say something else: what has the focus or is clicked stays. */
+export function drawParts(parent: HTMLElement, parts: Part[]): void {
+  const wanted = new Set(parts.map(([says]) => says));
+  for (const child of [...parent.children] as HTMLElement[]) {
+    if (!wanted.has(child.dataset.says ?? '')) child.remove();
+  }
+  for (const [index, [says, make]] of parts.entries()) {
+    const there = parent.children[index] as HTMLElement | undefined;
+    if (there?.dataset.says === says) continue;
+    const made = make();
+    made.dataset.says = says;
+    parent.insertBefore(made, there ?? null);
+  }
+}
