@@ -179,9 +179,9 @@ async function useProvider({ chat, restarts, sessions, store }: Parts, provider:
     .getConfiguration('dsh')
     .update('model.provider', provider, vscode.ConfigurationTarget.Global);
   await chat.refresh();
+  await chat.open(); // at once: some seconds later it would take the focus from whoever types elsewhere
   await restarts.whenIdle();
   if (store.session === session) await sessions.create();
-  await chat.open();
 }
 
 /** Resolves when no turn runs; tells the user if they wait for it. */
