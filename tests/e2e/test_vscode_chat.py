@@ -69,7 +69,7 @@ def test_long_lists_and_long_code_are_markdown_while_they_stream(desk: Desk) -> 
     assert live.locator("ol").count() == 1
     assert live.locator("ol li strong").all_inner_texts() == ["this"] * 80
     wait_for(lambda: "def f70():" in live.locator(".code code").inner_text(), "the code is shown")
-    assert live.locator(".code .hl-keyword").count() >= 2 * 70
+    wait_for(lambda: live.locator(".code .hl-keyword").count() >= 2 * 70, "its words have their colours")
     assert "**" not in live.inner_text()
     streamed = live.locator("ol li").all_inner_texts()
     gate.release()
@@ -102,6 +102,15 @@ def test_text_of_a_model_never_becomes_live_html_and_loads_nothing(desk: Desk) -
     assert desk.chat.locator(".markdown").last.inner_text().count("onerror") >= 2
 
 
+SCROLL = """
+async (log) => {
+  const scrolled = new Promise((resolve) => log.addEventListener('scroll', resolve, { once: true }));
+  log.scrollTop = 100;
+  await scrolled;
+}
+"""
+
+
 def test_the_view_keeps_its_place_while_more_comes(desk: Desk) -> None:
     long = "\n\n".join(f"Paragraph {number}." for number in range(60))
     reply, gate = held_after("\n\n".join(f"More {number}." for number in range(60)), 10)
@@ -112,8 +121,7 @@ def test_the_view_keeps_its_place_while_more_comes(desk: Desk) -> None:
     desk.ask("More.")
     wait_for(lambda: gate.reached, "the answer streams")
     log = desk.chat.locator("#log")
-    log.evaluate("one => { one.scrollTop = 100 }")
-    desk.page.wait_for_timeout(200)
+    log.evaluate(SCROLL)
     gate.release()
     desk.wait_for_text("More 59.")
     assert log.evaluate("one => one.scrollTop") == 100
@@ -149,15 +157,16 @@ def test_while_a_turn_runs_enter_steers_alt_enter_queues_and_escape_stops(desk: 
     desk.model.script(reply, answer("As you wish."))
     desk.ask("Begin.")
     wait_for(lambda: gate.reached, "the answer streams")
-    desk.chat.get_by_placeholder("Steer the running turn").wait_for()
+    desk.wait_until_running()
     desk.ask("Be brief.")
     queue = desk.chat.locator(".queue li")
     queue.filter(has_text="Be brief.").filter(has_text="joins at the next step").wait_for()
+    desk.wait_until_accepted()
     desk.input.click()
     desk.window.type("And then the tests.", pause_ms=5)
     desk.window.press("Alt+Enter")
     queue.filter(has_text="And then the tests.").filter(has_text="next turn").wait_for()
-    wait_for(lambda: desk.input.input_value() == "", "the input is empty")
+    desk.wait_until_accepted()
 
     waiting = queue.filter(has_text="And then the tests.")
     waiting.get_by_role("button", name="Edit: And then the tests.").click()
@@ -177,6 +186,8 @@ def test_an_edit_of_a_waiting_message_keeps_its_lines_and_stays_open_while_other
     desk.model.script(reply, DONE, DONE)
     desk.ask("Begin.")
     wait_for(lambda: gate.reached, "the answer streams")
+    desk.wait_until_running()
+    desk.wait_until_accepted()
     desk.input.click()
     desk.window.type("One", pause_ms=5)
     desk.window.press("Shift+Enter")
@@ -204,6 +215,7 @@ def test_a_steered_message_is_in_the_next_request_of_the_turn(desk: Desk) -> Non
     desk.model.script(Reply(packets=(*first.packets[:3], gate, *first.packets[3:])), DONE)
     desk.ask("Begin.")
     wait_for(lambda: gate.reached, "the answer streams")
+    desk.wait_until_running()
     desk.ask("Leave double alone.")
     desk.chat.locator(".queue li").wait_for()
     gate.release()
@@ -218,10 +230,13 @@ def test_what_waits_after_a_stop_is_paused_and_resumed_by_a_click(desk: Desk) ->
     desk.model.script(reply, DONE)
     desk.ask("Begin.")
     wait_for(lambda: gate.reached, "the answer streams")
+    desk.wait_until_running()
+    desk.wait_until_accepted()
     desk.input.click()
     desk.window.type("Next.", pause_ms=5)
     desk.window.press("Alt+Enter")
     desk.chat.locator(".queue li").wait_for()
+    desk.wait_until_accepted()
     desk.chat.get_by_role("button", name="Stop (Escape)").click()
     desk.chat.locator(".queue").get_by_text("Paused").wait_for()
     desk.chat.locator(".queue").get_by_role("button", name="Resume").click()
@@ -263,7 +278,7 @@ def test_a_selection_goes_with_the_question_by_the_key_for_it(desk: Desk) -> Non
     desk.window.press("Shift+End")
     desk.window.press("Control+Alt+d")
     desk.chat.locator(".chip", has_text="calc.py:2").first.wait_for()
-    wait_for(lambda: desk.chat.locator("#input:focus").count() == 1, "the input has the focus")
+    desk.wait_for_cursor()
     desk.window.type("Is this right?", pause_ms=5)
     desk.window.press("Enter")
     [message] = desk.sent_messages(1)

@@ -20,14 +20,25 @@ pytestmark = pytest.mark.timeout(240)
 def in_view(element: Locator) -> bool:
     """Whether all of an element of the conversation can be seen."""
     code = """
-    (one) => {
-      const [shown, screen] = [one, document.getElementById('log')].map((each) => each.getBoundingClientRect());
+    (all) => {
+      if (all.length !== 1) return false;
+      const [shown, screen] = [all[0], document.getElementById('log')].map((each) => each.getBoundingClientRect());
       return shown.top >= screen.top - 1 && shown.bottom <= screen.bottom + 1;
     }
     """
     with suppress(Error):  # the page may be a new one in a moment
-        return element.count() == 1 and bool(element.evaluate(code))
+        return bool(element.evaluate_all(code))
     return False
+
+
+def wait_for_permission(desk: Desk, tool: str, number: int = 1) -> Locator:
+    """The permission of this number, from 1, once it waits and the editor knows: those before it are decided."""
+    decided = desk.chat.locator(".approval.decided")
+    wait_for(lambda: decided.count() == number - 1, "the permissions before are decided")
+    group = desk.chat.get_by_role("group", name=f"May {tool} run?")
+    group.wait_for()
+    wait_for(lambda: desk.status_label() == "DSH needs your permission", "the status item says so")
+    return group
 
 
 def last_shown(desk: Desk) -> tuple[str, float] | None:
@@ -54,17 +65,15 @@ def test_an_approval_is_decided_where_it_stands_and_a_refusal_takes_words_along(
     call = ("read_file", {"path": str(outside)})
     desk.model.script(answer("", calls=[call]), answer("", calls=[call]), DONE)
     desk.ask("Read it.")
-    group = desk.chat.get_by_role("group", name="May read_file run?")
-    group.wait_for()
+    group = wait_for_permission(desk, "read_file")
     assert str(outside) in group.inner_text()
-    wait_for(lambda: desk.status_label() == "DSH needs your permission", "the status item says so")
     badge = desk.page.locator('.activitybar .action-item:has([aria-label^="DSH"]) .badge-content', has_text="1")
     badge.wait_for()
     group.get_by_label("Words for the agent, if you reject").fill("Stay inside.")
     group.get_by_role("button", name="Reject").click()
     assert "Stay inside." in desk.tool_result(2)
 
-    group = desk.chat.get_by_role("group", name="May read_file run?")
+    group = wait_for_permission(desk, "read_file", 2)
     group.get_by_role("button", name="Allow", exact=True).click()
     assert "far away" in desk.tool_result(3)
     desk.wait_until_idle()
@@ -79,14 +88,14 @@ def test_a_permission_is_given_and_refused_by_key_and_palette_and_never_unseen(d
     desk.model.script(*[answer(long, calls=[call])] * 4, DONE)
     assert not desk.window.palette_offers("DSH: Allow")
     desk.ask("Read it.")
-    group = desk.chat.get_by_role("group", name="May read_file run?")
-    group.wait_for()
+    group = wait_for_permission(desk, "read_file")
     desk.page.wait_for_timeout(500)  # a key that comes sooner was meant for something else
+    wait_for(lambda: in_view(group), "all of it is shown")
     desk.window.place_cursor(0)
     desk.window.press("Control+Alt+n")
     assert "rejected" in desk.tool_result(2)
 
-    group.wait_for()
+    wait_for_permission(desk, "read_file", 2)
     desk.chat.locator("#log").evaluate("one => { one.scrollTop = 0 }")
     desk.page.wait_for_timeout(500)
     desk.window.press("Control+Alt+y")
@@ -96,7 +105,7 @@ def test_a_permission_is_given_and_refused_by_key_and_palette_and_never_unseen(d
     desk.window.press("Control+Alt+y")
     assert "far away" in desk.tool_result(3)
 
-    group.wait_for()
+    wait_for_permission(desk, "read_file", 3)
     desk.window.press("Control+Shift+e")  # the explorer takes the chat's place
     wait_for(lambda: desk.page.locator(".explorer-folders-view").count() > 0, "the explorer is shown")
     desk.window.palette("DSH: Allow")
@@ -114,8 +123,7 @@ def test_a_permission_that_is_longer_than_the_screen_is_shown_part_by_part_befor
     command = "\n".join(f"echo line {number}" for number in range(60))
     desk.model.script(answer("", calls=[("shell", {"command": command})]), DONE)
     desk.ask("Run it.")
-    group = desk.chat.get_by_role("group", name="May shell run?")
-    group.wait_for()
+    wait_for_permission(desk, "shell")
     places: list[float] = []
     last = last_shown(desk)
     while last is not None:
@@ -157,7 +165,7 @@ def test_a_command_that_would_not_see_unsaved_text_is_allowed_with_saving_it_fir
     desk.window.type("# unsaved\n")
     desk.model.script(answer("", calls=[("shell", {"command": "cat calc.py && echo nothing else"})]), DONE)
     desk.ask("Run it.")
-    group = desk.chat.get_by_role("group", name="May shell run?")
+    group = wait_for_permission(desk, "shell")
     group.get_by_role("button", name="Allow", exact=True).click()
     desk.page.locator(".monaco-dialog-box").get_by_text("calc.py").wait_for()
     desk.page.get_by_role("button", name="Save and Run").click()

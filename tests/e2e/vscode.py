@@ -21,7 +21,7 @@ from typing import Any
 from playwright.sync_api import Browser, Error, sync_playwright
 
 from tests.e2e.vscode_install import CLIENT, Installation, install, install_client_tools, run
-from tests.e2e.vscode_window import Window, wait_for
+from tests.e2e.vscode_window import WAIT_S, Window, wait_for
 
 EXTENSIONS = Path(__file__).parent / "vscode_extensions"
 GRACE_S = 15  # how long an extension host outlives its page; 2 s was seen to be too short under load
@@ -157,6 +157,7 @@ class Workbench:
             color_scheme="dark",
             permissions=["clipboard-read", "clipboard-write"],
         )
+        context.set_default_timeout(WAIT_S * 1000)
         try:
             page = context.new_page()
             window = Window(page, self.url, folder)

@@ -117,9 +117,15 @@ class Desk(ModelReader):
     def open_chat(self) -> None:
         """Open the chat by its key, and wait until the server is there."""
         wait_for(lambda: self.window.is_active("dsh-lsp.dsh-lsp"), "the extension is active")
-        focused = self.chat.locator("#input:focus")
-        self._press_until("Control+Alt+d", lambda: focused.count() == 1, "the input has the focus")
+        self._press_until("Control+Alt+d", self._has_cursor, "the input has the focus")
         self.wait_until_connected()
+
+    def _has_cursor(self) -> bool:
+        return self.chat.locator("#input:focus").count() == 1
+
+    def wait_for_cursor(self) -> None:
+        """Wait until the cursor is in the chat's input, where a command has put it."""
+        wait_for(self._has_cursor, "the input has the focus")
 
     def _press_until(self, key: str, is_done: Callable[[], bool], what: str) -> None:
         """Press a key until it has had its effect: one that falls too early, or elsewhere, has none."""
@@ -142,13 +148,19 @@ class Desk(ModelReader):
     def status_label(self) -> str:
         """What a screen reader hears of the status item."""
         item = self.page.locator('[id="dsh-lsp.dsh-lsp.dsh.status"] a')
-        return (item.get_attribute("aria-label") or "") if item.count() else ""
+        label: str = item.evaluate_all("all => all[0]?.getAttribute('aria-label') ?? ''")
+        return label
 
     def ask(self, text: str) -> None:
-        """Type into the chat's input and press Enter."""
+        """Type into the chat's input and press Enter, once the words that were sent before have left it."""
+        self.wait_until_accepted()
         self.input.click()
         self.window.type(text, pause_ms=5)
         self.window.press("Enter")
+
+    def wait_until_accepted(self) -> None:
+        """Wait until the chat's input is empty: what was sent is accepted."""
+        wait_for(lambda: self.input.input_value() == "", "the words are accepted")
 
     def log_text(self) -> str:
         """All that the conversation shows."""
@@ -158,9 +170,14 @@ class Desk(ModelReader):
         """Wait until the conversation shows a text."""
         self.chat.locator("#log").get_by_text(text).first.wait_for(timeout=WAIT_S * 1000)
 
+    def wait_until_running(self) -> None:
+        """Wait until the chat knows that a turn runs: what is said then steers it."""
+        self.chat.get_by_placeholder("Steer the running turn").wait_for()
+
     def wait_until_idle(self) -> None:
-        """Wait until the status item says that no turn runs."""
-        wait_for(lambda: self.status_label() == "DSH is idle", "the turn has ended")
+        """Wait until the status item and the chat say that no turn runs: each may be behind the other."""
+        stop = self.chat.locator("#composer button.stop")
+        wait_for(lambda: self.status_label() == "DSH is idle" and stop.count() == 0, "the turn has ended")
 
     def server(self) -> int | None:
         """The process of the server that has this window's folder, if one runs."""
@@ -179,9 +196,13 @@ class Desk(ModelReader):
     # -- the review ------------------------------------------------------------------------------------------
 
     def open_review(self) -> None:
-        """Open the review with the key for it, unless it is open, and wait for the words above its edits."""
+        """Open the review with the key for it, and wait for the words above its edits and for the cursor in it.
+
+        It may open by itself, too, without the cursor: what the key does to it would come at any time after that.
+        """
         self.wait_for_review()
-        self.show_review(lambda: self.lens("Reject").count() > 0)
+        has_focus = self.page.locator(".editor.modified .monaco-editor.focused")
+        self.show_review(lambda: self.lens("Reject").count() > 0 and has_focus.count() > 0)
 
     def show_review(self, is_shown: Callable[[], bool]) -> None:
         """Open the review with the key for it: the key does nothing before the editor knows that edits wait."""

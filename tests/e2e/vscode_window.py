@@ -132,6 +132,10 @@ class Window:
         """Wait for the answer of a command that was sent."""
         return self.vscode("return await kept[args[0]]", sent)
 
+    def catch_up(self) -> None:
+        """Wait until the extension host has heard of all that was typed: the page answers it in order."""
+        self.command("noop")
+
     # -- documents -------------------------------------------------------------------------------------------
 
     def open(self, name: str) -> None:
@@ -190,61 +194,90 @@ class Window:
         self.page.keyboard.type(text, delay=pause_ms)
 
     def palette(self, title: str) -> None:
-        """Run a command by the palette; fails if the palette does not offer it."""
-        self._fill_palette(title)
-        self.palette_row(title).wait_for(timeout=WAIT_S * 1000)
+        """Run a command by the palette; fails if the palette does not come to offer it.
+
+        A palette that is open does not hear that a command makes sense a moment later: it is opened anew.
+        """
+        row = self.chosen_row(title)
+
+        def offered() -> bool:
+            self._fill_palette(title)
+            with suppress(Error):
+                row.wait_for(timeout=8_000)
+                return True
+            self.press("Escape")
+            return False
+
+        wait_for(offered, f"the palette offers {title}")
         self.press("Enter")
 
-    def _fill_palette(self, title: str) -> None:
-        """Open the palette and type into it; what takes the focus meanwhile closes it again."""
+    def _fill_palette(self, title: str) -> list[str]:
+        """Open the palette and type into it, and return the labels before that.
+
+        What takes the focus meanwhile closes it again.
+        """
         box = self.page.locator(".quick-input-widget input").first
+        before: list[str] = []
 
         def filled() -> bool:
             self.press("F1")
             with suppress(Error):
                 box.wait_for(timeout=5_000)
+                self._rows.first.wait_for(timeout=5_000)
+                before[:] = self._labels()
                 box.fill(f">{title}", timeout=5_000)
                 return True
             self.press("Escape")
             return False
 
         wait_for(filled, "the palette is open")
+        return before
 
-    def palette_row(self, title: str) -> Locator:
-        """The first row of an open quick pick, if it is this one."""
-        return self.page.locator(f'.quick-input-list .monaco-list-row[data-index="0"][aria-label^="{title}"]')
+    @property
+    def _rows(self) -> Locator:
+        return self.page.locator(".quick-input-list .monaco-list-row")
+
+    def _labels(self) -> list[str]:
+        """The labels of the rows that an open quick pick shows."""
+        labels: list[str] = self._rows.evaluate_all("all => all.map((one) => one.getAttribute('aria-label') ?? '')")
+        return labels
+
+    def chosen_row(self, label: str) -> Locator:
+        """The row of an open quick pick that Enter chooses, if it has just this label."""
+        row = ".quick-input-list .monaco-list-row.focused"
+        return self.page.locator(f'{row}:is([aria-label="{label}"], [aria-label^="{label}, "])')
 
     def palette_offers(self, title: str) -> bool:
         """Whether the palette has a command of just this title now."""
-        self._fill_palette(title)
-        rows = self.page.locator(".quick-input-list .monaco-list-row")
-        rows.first.wait_for(timeout=WAIT_S * 1000)
-        before, labels = None, [""]
-        while labels != before:  # the list is filtered a moment later
+        before = self._fill_palette(title)
+        seen = [before]
+
+        def filtered() -> list[str]:
             self.page.wait_for_timeout(300)
-            before = labels
-            labels = rows.evaluate_all("all => all.map((one) => one.getAttribute('aria-label') ?? '')")
+            seen.append(self._labels())
+            return seen[-1] if seen[-1] == seen[-2] != before else []
+
+        labels = wait_for(filtered, "the palette shows what fits, and no more comes")
         self.press("Escape")
         return any(label.split(",")[0] == title for label in labels)
 
     def notifications(self) -> list[str]:
         """The texts of the toasts that are shown."""
-        return [toast.inner_text() for toast in self.page.locator(".notification-list-item-message").all()]
+        return self.page.locator(".notification-list-item-message").all_inner_texts()
 
     def code_action(self, title: str) -> None:
         """Choose a code action at the cursor by its title."""
         row = self.page.locator(".action-widget .monaco-list-row", has_text=title).first
 
-        def shown() -> bool:
+        def chosen() -> bool:
             self.press("Control+.")
             with suppress(Error):
-                row.wait_for(timeout=8_000)
+                row.click(timeout=8_000)
                 return True
             self.press("Escape")  # the list that came was an older one, or was closed by a change of the document
             return False
 
-        wait_for(shown, f"the code action {title}")
-        row.click()
+        wait_for(chosen, f"the code action {title}")
 
     def screenshot(self, path: Path) -> None:
         """Take a picture of the window."""
