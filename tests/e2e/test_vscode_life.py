@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -39,6 +40,14 @@ def wait_until_on_disk(desk: Desk, words: str) -> None:
     wait_for(lambda: any(words in file.read_text() for file in folder.rglob("*.jsonl")), f"{words} is on disk")
 
 
+NOTE_BANNERS = """
+(banner) => {
+  window.banners = [];
+  new MutationObserver(() => window.banners.push(banner.textContent)).observe(banner, { childList: true });
+}
+"""
+
+
 def key_of(desk: Desk) -> str | None:
     """The key that the server has in its environment, if one runs."""
     try:
@@ -58,8 +67,11 @@ def test_a_server_that_is_killed_is_said_to_be_and_its_session_goes_on(desk: Des
     desk.wait_for_text("The first answer.")
     desk.wait_until_idle()
     wait_until_on_disk(desk, "turn/end")
+    banner = desk.chat.locator("#banner")
+    banner.evaluate(NOTE_BANNERS)  # it is started again in less than a second
     kill_server(desk)
-    desk.chat.locator("#banner").get_by_text("The server has stopped unexpectedly.").wait_for()
+    said = "The server has stopped unexpectedly."
+    wait_for(lambda: said in " ".join(banner.evaluate("() => window.banners")), "it is said to have stopped")
     wait_for(lambda: desk.status_label() == "DSH is idle", "it is started again")
     desk.wait_for_text("The first answer.")
     desk.ask("And now?")
@@ -72,6 +84,7 @@ def test_a_server_that_is_killed_in_mid_turn_loses_no_word_and_the_turn_can_be_t
     desk.model.script(reply, answer("The whole answer."))
     desk.ask("Begin.")
     wait_for(lambda: gate.reached, "the answer streams")
+    desk.wait_until_running()
     kill_server(desk)
     wait_for(lambda: desk.status_label() == "DSH is idle", "it is started again")
     desk.wait_for_text("Begin.")
@@ -139,10 +152,10 @@ def test_sessions_are_begun_chosen_and_forked(desk: Desk) -> None:
     desk.wait_for_text("Another answer.")
     desk.wait_until_idle()
     desk.window.palette("DSH: Sessions")
-    rows = desk.page.locator(".quick-input-list .monaco-list-row")
-    rows.first.wait_for()
-    wait_for(lambda: rows.count() == 2, "both are listed")
+    row = desk.page.locator(".quick-input-list .monaco-list-row.focused")
+    row.filter(has_text="In the second session.").wait_for()
     desk.window.press("ArrowDown")
+    row.filter(has_text="In the first session.").wait_for()
     desk.window.press("Enter")
     desk.wait_for_text("One answer.")
     wait_for(lambda: "Another answer." not in desk.log_text(), "the other session is shown no more")
@@ -163,8 +176,10 @@ def test_the_mode_is_set_from_the_input_and_holds_for_the_agent(desk: Desk) -> N
     desk.wait_for_text("Nothing yet.")
     desk.wait_until_idle()
     desk.chat.locator(".pick.mode").click()
-    desk.page.locator(".quick-input-widget input").first.wait_for()
+    row = desk.page.locator(".quick-input-list .monaco-list-row.focused")
+    row.wait_for()
     desk.window.type("Read-only", pause_ms=5)
+    row.filter(has_text="Read-only").wait_for()
     desk.window.press("Enter")
     desk.chat.locator(".pick.mode", has_text="Read-only").wait_for()
     desk.ask("Mend it.")
@@ -291,6 +306,28 @@ WATCH = """
 """
 
 
+class Pauses:
+    """How long the machine lets a program wait that asks for little."""
+
+    def __init__(self) -> None:
+        self._longest_s = 0.0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def longest_ms(self) -> float:
+        """The longest pause until now, which is the last one that is looked at."""
+        self._over.set()
+        self._thread.join()
+        return self._longest_s * 1000
+
+    def _watch(self) -> None:
+        last = time.monotonic()
+        while not self._over.wait(0.01):
+            now = time.monotonic()
+            self._longest_s, last = max(self._longest_s, now - last), now
+
+
 @pytest.mark.parametrize("words", FLOODS)
 def test_a_flood_of_chunks_delays_no_key_and_the_view_stays_alive(desk: Desk, words: str) -> None:
     desk.model.script(flood(FLOODS[words]), DONE)
@@ -300,7 +337,8 @@ def test_a_flood_of_chunks_delays_no_key_and_the_view_stays_alive(desk: Desk, wo
     desk.window.place_cursor(0)
     typed = ""
     started = time.monotonic()
-    while desk.status_label() != "DSH is idle" or time.monotonic() - started < SECONDS:
+    machine = Pauses()
+    while not (desk.model.requests and desk.model.requests[0].answered and desk.status_label() == "DSH is idle"):
         desk.page.keyboard.type("k" * 10, delay=30)
         typed += "k" * 10
         assert time.monotonic() - started < 90, "the flood ends"
@@ -314,7 +352,8 @@ def test_a_flood_of_chunks_delays_no_key_and_the_view_stays_alive(desk: Desk, wo
         f"longest frame {watched['longest']:.0f} ms, long tasks {[round(t) for t in watched['tasks']]}, "
         f"{nodes} nodes, {memory / 1e6:.0f} MB, {len(typed)} keys"
     )
-    assert watched["longest"] < 1_000  # a key is felt to stick beyond that; on an idle machine it is a tenth of it
+    # A key is felt to stick beyond a second; on an idle machine it is a tenth of it, and another program waits, too.
+    assert watched["longest"] < 1_000 + machine.longest_ms()
     assert nodes < 10_000
     assert memory < 200e6
     desk.ask("And now?")
