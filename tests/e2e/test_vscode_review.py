@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Error
 
 from tests.e2e.vscode_client import CALC, MENDED, MENDED_ADD, OTHER, Desk
 from tests.e2e.vscode_window import WAIT_S, wait_for
-from tests.support.model_server import answer
+from tests.support.model_server import Gate, Reply, answer
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -33,7 +35,6 @@ def ask_for_review(desk: Desk, *replies) -> None:
 
 def place_cursor_in_proposal(desk: Desk, name: str, line: int) -> None:
     """Put the cursor at the end of a line of the proposal, from 0."""
-    desk.page.locator(".editor.modified .view-line").first.click()
     code = """
     const editor = vscode.window.activeTextEditor;
     const uri = editor?.document.uri;
@@ -43,7 +44,13 @@ def place_cursor_in_proposal(desk: Desk, name: str, line: int) -> None:
     await vscode.commands.executeCommand('noop'); // the editor runs it after it has moved the cursor
     return true;
     """
-    wait_for(lambda: desk.window.vscode(code, name, line), "the proposal has the focus")
+
+    def is_there() -> bool:
+        with suppress(Error):  # the view may be a new one in a moment
+            desk.page.locator(".editor.modified .view-line").first.click(timeout=5_000)
+        return bool(desk.window.vscode(code, name, line))
+
+    wait_for(is_there, "the proposal has the focus")
 
 
 def test_each_edit_is_decided_by_the_words_above_it_and_the_model_reads_which(desk: Desk) -> None:
@@ -186,13 +193,32 @@ def test_a_proposal_and_its_corrections_wait_while_another_session_is_shown(desk
     assert desk.window.text("calc.py") == corrected
 
 
+# The editor in a browser writes down in its databases, a moment later, what an extension keeps.
+IS_WRITTEN_DOWN = """
+async (words) => {
+  const done = (request) => new Promise((resolve, reject) => {
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error);
+  });
+  for (const { name } of await indexedDB.databases()) {
+    const database = await done(indexedDB.open(name));
+    const stores = [...database.objectStoreNames].map((one) => database.transaction(one).objectStore(one));
+    const rows = (await Promise.all(stores.map((store) => done(store.getAll())))).flat();
+    database.close();
+    if (rows.some((row) => String(row).includes('corrections.waiting') && String(row).includes(words))) return true;
+  }
+  return false;
+}
+"""
+
+
 def test_what_was_written_into_a_proposal_outlives_the_window(desk: Desk) -> None:
     ask_for_review(desk, MEND_ADD, DONE)
     place_cursor_in_proposal(desk, "calc.py", 1)
     desk.window.type("  # mine", pause_ms=20)
     corrected = CALC.replace("a - b", "a + b  # mine")
     wait_for(lambda: desk.proposal_text("calc.py") == corrected, "the proposal holds the correction")
-    desk.page.wait_for_timeout(3_000)  # the editor writes down what an extension keeps once in a while
+    wait_for(lambda: desk.page.evaluate(IS_WRITTEN_DOWN, "# mine"), "the editor has written down what is kept")
     desk.window.load()
     desk.page.locator(".notification-list-item", has_text="the review of calc.py has ended").get_by_role(
         "button", name="Open"
@@ -241,12 +267,14 @@ def test_lines_that_the_user_changes_meanwhile_are_a_conflict_and_stay_theirs(de
 
 
 def test_a_review_that_opens_while_the_user_types_takes_no_focus_and_no_key(desk: Desk) -> None:
-    desk.model.script(MEND_ADD, DONE)
-    desk.input.click()
-    desk.window.type("Mend it.", pause_ms=5)
-    desk.window.press("Enter")
+    gate = Gate()
+    desk.model.script(Reply(packets=(gate, *MEND_ADD.packets)), DONE)
+    desk.ask("Mend it.")
+    wait_for(lambda: gate.reached, "the model is asked")
     desk.window.place_cursor(0)
-    typed = ""
+    typed = "I type. "
+    desk.window.type(typed, pause_ms=40)
+    gate.release()
     while desk.status_label() != "DSH waits for your review" and len(typed) < 600:
         desk.window.type("key ", pause_ms=40)
         typed += "key "
@@ -297,6 +325,7 @@ def test_the_proposals_of_a_session_that_is_deleted_close_without_a_question_and
     assert desk.page.locator(".monaco-dialog-box").count() == 0
     wait_for(lambda: desk.proposal_text("calc.py") is None, "its proposal is closed")
     assert desk.window.text("calc.py") == CALC
+    desk.window.command("notifications.showList")  # what is told goes out of sight after a while, into this list
     desk.page.locator(".notification-list-item", has_text="the review of calc.py has ended").get_by_role(
         "button", name="Open"
     ).click()
@@ -325,6 +354,7 @@ def test_a_deletion_and_a_rename_are_shown_as_such_and_unsaved_text_keeps_its_fi
     desk.window.press("Control+Alt+Shift+y")
     assert "holds text of it that is not saved" in desk.tool_result(4)
     assert desk.window.text("other.py") == f"# mine\n{OTHER}"
+    wait_for(lambda: desk.chat.locator(".review").count() == 3, "the third review is the one that waits")
     desk.open_review()
     desk.window.command("workbench.action.files.saveAll")
     desk.window.press("Control+Alt+Shift+y")
