@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator
+from playwright.sync_api import Error, Locator
 
 from tests.e2e.story import held_after
 from tests.e2e.vscode_client import CALC, MENDED_ADD, Desk
@@ -71,6 +72,7 @@ def test_a_session_is_exported_renamed_and_deleted(desk: Desk) -> None:
     desk.page.locator(".quick-input-widget .quick-input-title", has_text="Rename Session").wait_for()
     desk.page.locator(".quick-input-widget input").first.fill("Kept")
     desk.window.press("Enter")
+    wait_for(lambda: "Kept" in str(desk.window.command("dsh.session.list", {})), "the session has its new name")
     desk.window.palette("DSH: Sessions")
     rows(desk).filter(has_text="Kept").hover()
     rows(desk).get_by_role("button", name="Delete").click()
@@ -129,6 +131,7 @@ def test_what_waits_is_resumed_and_a_history_made_shorter_by_the_palette(desk: D
     assert not desk.window.palette_offers("DSH: Compact")
     desk.ask("Begin.")
     wait_for(lambda: gate.reached, "the answer streams")
+    desk.wait_until_accepted()
     desk.input.click()
     desk.window.type("Next.", pause_ms=5)
     desk.window.press("Alt+Enter")
@@ -139,7 +142,7 @@ def test_what_waits_is_resumed_and_a_history_made_shorter_by_the_palette(desk: D
     desk.window.palette("DSH: Resume Queue")
     desk.wait_for_text("The answer 0.")
     desk.wait_until_idle()
-    assert desk.chat.locator(".queue li").count() == 0
+    wait_for(lambda: desk.chat.locator(".queue li").count() == 0, "nothing waits")
 
     for number in (1, 2):
         desk.ask("More.")
@@ -156,12 +159,19 @@ def test_what_waits_is_resumed_and_a_history_made_shorter_by_the_palette(desk: D
 
 
 def menu(desk: Desk, *names: str) -> None:
-    """Choose in an open context menu, and in the menus that open beside it."""
-    for name in names:
-        row = desk.page.locator(".monaco-menu .action-item", has_text=name).last
+    """Choose in an open context menu, and in the menus that open beside it: a menu takes no click while it opens."""
+    menus = desk.page.locator(".monaco-menu")
+    *ways, last = (menus.locator(".action-item", has_text=name).last for name in names)
+    for row in ways:
         row.hover()
-        desk.page.wait_for_timeout(300)  # a menu takes no click while it opens
-        row.click()
+    last.wait_for()
+
+    def chosen() -> bool:
+        with suppress(Error):
+            last.click(timeout=1_000)
+        return menus.count() == 0
+
+    wait_for(chosen, "the menu is closed")
 
 
 def test_files_and_selections_are_added_by_the_context_menus(desk: Desk) -> None:
@@ -172,14 +182,15 @@ def test_files_and_selections_are_added_by_the_context_menus(desk: Desk) -> None
     line.locator("span span").first.click(button="right")
     menu(desk, "DSH", "Add Selection to Context")
     wait_for(lambda: chips.all_inner_texts() == ["calc.py:2"], "the selection is added")
+    desk.wait_for_cursor()
     line.locator("span span").first.click(button="right")
     menu(desk, "DSH", "Ask About Selection")
-    wait_for(lambda: desk.chat.locator("#input:focus").count() == 1, "the input has the focus")
+    desk.wait_for_cursor()
     desk.window.press("Control+Shift+e")
     desk.page.locator(".explorer-folders-view .monaco-list-row", has_text="other.py").click(button="right")
     menu(desk, "Add File to Context")
-    chips.filter(has_text="other.py").wait_for()  # the page is a new one
-    assert chips.all_inner_texts() == ["calc.py:2", "other.py"]
+    wait_for(lambda: chips.all_inner_texts() == ["calc.py:2", "other.py"], "both are in the page, which is a new one")
+    desk.wait_for_cursor()
     desk.model.script(DONE)
     desk.ask("What is this?")
     [message] = desk.sent_messages(1)
