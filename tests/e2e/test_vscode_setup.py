@@ -65,6 +65,7 @@ def test_the_walkthrough_leads_from_the_server_to_the_first_question(desk: Desk)
     )
     wait_for(lambda: desk.server() not in (before, None), "another server runs")
     desk.wait_until_idle()
+    desk.wait_for_cursor()
     desk.ask("Hello?")
     desk.wait_for_text("I am the script that plays DSH's demo")
     steps.get_by_role("checkbox", name="Or the demo: Completed").wait_for()
@@ -166,6 +167,7 @@ def test_the_chat_is_accessible_in_every_theme(client_workbench: Any, tmp_path: 
         assert violations(frame) == []
         group.get_by_role("button", name="Reject").click()
         desk.wait_for_review()
+        desk.chat.locator(".review-waits").wait_for()
         assert violations(frame) == []
         desk.window.press("Control+Alt+Shift+y")
         desk.wait_until_idle()
