@@ -40,7 +40,7 @@ class RefactorPreview:
 
     def rows(self) -> list[str]:
         """The texts of its rows."""
-        return [row.inner_text() for row in self.panel.locator(".monaco-list-row").all()]
+        return self.panel.locator(".monaco-list-row").all_inner_texts()
 
     def tick(self, row_text: str) -> None:
         """Tick the edit whose row shows this text: what goes and what comes, in one line."""

@@ -62,6 +62,7 @@ class VSCodeHands:
 
     def leave(self) -> None:
         self._window.press("Escape")
+        self._window.catch_up()
 
     def show(self, name: str) -> None:
         self._shown = name

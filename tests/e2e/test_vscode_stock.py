@@ -60,7 +60,8 @@ def test_all_that_is_ticked_in_the_preview_lands_and_the_model_reads_where(desk:
     assert "calc.py: the edit was accepted and is in the document, line 2" in result
     assert "calc.py: the edit was accepted and is in the document, line 7" in result
     assert "not saved: the user's editor does not let the agent save" in result
-    assert desk.window.document("calc.py") == {"text": MENDED, "dirty": True, "version": 2}
+    edited = {"text": MENDED, "dirty": True, "version": 2}
+    wait_for(lambda: desk.window.document("calc.py") == edited, "it is in the buffer, at once and unsaved")
     assert desk.window.on_disk("calc.py") == CALC
     desk.wait_until_idle()
 
