@@ -5,7 +5,8 @@ another agent would do it for it, as soon as the user opens the folder or commit
 for it (a Makefile, a package's scripts) is no such file.
 
 Rules: a name is compared as the most generous file system does; a file with several names (hard links) may be any;
-what a link with such a name leads to is what others run; a folder is version control's by what lies in it, too.
+what a link with such a name leads to is what others run, as is the folder that git is told to take hooks from; a
+folder is version control's by what lies in it, too.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from contextlib import suppress
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Final
+
+from dsh_lsp.workspace.grep import read_plain
 
 _EDITORS: Final = frozenset(
     {
@@ -55,6 +58,8 @@ _RIGHTS_IN_CONFIG: Final = frozenset(  # of `.config`
 _RIGHTS_SUFFIXES: Final = (".code-workspace", ".sublime-project", ".sublime-workspace")
 VERSION_CONTROL: Final = frozenset({".git", ".hg", ".svn", ".jj", ".bzr"})
 _LINKED: Final = RIGHTS_FOLDERS | RIGHTS_FILES | {".git"}
+MAX_CONFIG: Final = 1 << 16  # bytes of a repository's configuration
+_HOOKS_PATH: Final = re.compile(r"^\s*hookspath\s*=\s*(\S.*?)\s*(?:[#;].*)?$", re.IGNORECASE | re.MULTILINE)
 MANY: Final = 1_000  # entries of a folder: looking for each name is faster than reading more
 # What makes a folder the inside of a repository, wherever it is kept: `.bare`, `name.git`, a submodule, a work tree.
 _INSIDE_GIT: Final = (("HEAD", "objects", "refs"), ("HEAD", "commondir"))
@@ -102,6 +107,8 @@ def is_led_to(real: Path, folders: Iterable[Path]) -> bool:
 def _targets(folder: Path) -> Iterable[Path]:
     """Where the links lead to that give rights in a folder by their names, or by those of the folders they are in."""
     for name in _linked(folder):
+        if name.casefold() == ".git":
+            yield from _hooks_of(folder)
         place = f"{folder}/{name}/hooks" if name.casefold() == ".git" else f"{folder}/{name}"
         with suppress(OSError):
             kind = os.lstat(place).st_mode
@@ -109,6 +116,17 @@ def _targets(folder: Path) -> Iterable[Path]:
                 yield Path(os.path.realpath(place))
             elif stat.S_ISDIR(kind):
                 yield from _links_in(place, depth=2)
+
+
+def _hooks_of(folder: Path) -> Iterable[Path]:
+    """The folder that a repository's configuration names for its hooks, as git finds it from the work tree's top."""
+    text = (read_plain(f"{folder}/.git/config", MAX_CONFIG) or b"").decode(errors="replace")
+    for found in _HOOKS_PATH.finditer(text):
+        with suppress(OSError, ValueError):  # the latter for a NUL
+            place = os.path.expanduser(found[1].strip('"'))  # noqa: PTH111 - that of a path raises for unknown users
+            hooks = Path(os.path.realpath(folder / place))
+            if hooks != folder and hooks not in folder.parents:  # else all that there is would be one
+                yield hooks
 
 
 def _linked(folder: Path) -> Iterable[str]:

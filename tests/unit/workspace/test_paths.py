@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from dsh_lsp.errors import ToolError
 from dsh_lsp.workspace.paths import Guarded, check_writable, effects_of, resolve, shown
-from dsh_lsp.workspace.rights import MANY
 
 
 @pytest.fixture
@@ -322,15 +321,6 @@ def test_every_path_has_its_decision_wherever_it_leads(root: Path, guarded: Guar
     kinds = {effect.kind for effect in effects_of(root, path, "edit", guarded)}
     assert ("outside" in kinds) == (wanted == OUTSIDE)
     assert "rights" in kinds or wanted != RIGHTS
-
-
-def test_a_link_that_gives_rights_is_found_among_very_many_files(root: Path) -> None:
-    (root / "editor").mkdir()
-    (root / ".vscode").symlink_to("editor")
-    for number in range(MANY):
-        (root / str(number)).touch()
-    assert [effect.kind for effect in effects_of(root, "editor/a", "edit")] == ["edit", "rights"]
-    assert [effect.kind for effect in effects_of(root, "sub/a", "edit")] == ["edit"]
 
 
 def test_the_table_of_paths_is_long_enough_to_mean_something() -> None:
