@@ -48,7 +48,7 @@ class Rule:
         return worded and not self.unless.search(report.words)
 
 
-_RATE = any_of(r"rate.?limit", r"too many (?:requests|tokens)", r"throttl", r"quota.*per.?minute")
+_RATE = any_of(r"rate.?limit", r"too many (?:requests|tokens)", r"throttl", r"quota.{0,80}per.?minute")
 _EMPTY = (
     r"insufficient.?quota",
     r"insufficient.?balance",

@@ -1,6 +1,7 @@
 """Overflow: how providers say that a conversation is too long, the limit that they name, and what they counted.
 
-Rules: pure; a number that is not clearly one of these is none.
+Rules: pure; a number that is not clearly one of these is none; what is skipped between two words is bounded, since
+some servers answer with the whole prompt, and the time must not grow with its square.
 Source: the wordings that https://github.com/badlogic/pi-mono and the providers' own pages collect.
 """
 
@@ -41,11 +42,11 @@ WORDS = any_of(
     r"maximum prompt length is",
     r"longer than the (?:model's context|maximum model) length",
     r"too large for model with",
-    r"input token count.*exceeds the maximum",
+    r"input token count.{0,80}exceeds the maximum",
     r"input is too long for requested model",
     r"exceeded model token limit",
     r"range of input length should be",
-    r"(?:token|prompt)\D*(?:\d[\d,]*)? exceeds the limit of \d",
+    r"(?:token|prompt)\D{0,80}(?:\d[\d,]{0,20})? exceeds the limit of \d",
     r"no user query found in messages",  # Ollama cut the prompt from the front until nothing was left
 )
 
@@ -62,7 +63,7 @@ _LIMIT = any_of(
     rf"tokens allowed \({_N}\)",
     rf"maximum allowed input length of {_N}",
     rf"token limit\s*:\s*{_N}",
-    rf"token\D*(?:\d[\d,]*)? exceeds the limit of {_N}",
+    rf"token\D{{0,80}}(?:\d[\d,]{{0,20}})? exceeds the limit of {_N}",
 )
 _PROMPT = any_of(
     rf"{_N}(?: tokens)? (?:in the messages|of text input)",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dsh_lsp.llm.error_reports import report_of_body
+from dsh_lsp.llm.error_reports import report_in_stream, report_of_body
 from dsh_lsp.llm.failures import failure_from
 
 # What providers say when a conversation is too long, and the limit that they name.
@@ -179,3 +179,14 @@ def test_a_refusal_may_count_in_fields_of_its_own() -> None:
 def test_too_many_tokens_a_minute_are_not_too_many_in_all(status: int, message: str) -> None:
     failure = failure_from(report_of_body(status, {"error": {"message": message}}), host="h")
     assert failure.code != "CONTEXT_WINDOW_EXCEEDED"
+
+
+@pytest.mark.parametrize(
+    "word", ["token ", "prompt ", "input token count ", "tokens > ", "1,", "retry in 1", "quota ", "quota per "]
+)
+def test_an_error_that_repeats_a_long_prompt_is_read_at_once(word: str) -> None:
+    body = {"error": {"message": word * 100_000}}
+    assert failure_from(report_of_body(400, body), host="h").code == "INVALID_REQUEST"
+    inside = report_in_stream("error", body)
+    assert inside is not None
+    assert failure_from(inside, host="h").code == "UNKNOWN"
