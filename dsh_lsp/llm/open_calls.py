@@ -19,7 +19,7 @@ from dsh_lsp.messages import BlockEnd, BlockStart, Chunk, ToolCallBlock, ToolCal
 from dsh_lsp.wire import JsonObject, dumps
 
 # Names as models write them after training on other harnesses: `functions.bash:0`, `bash:`.
-_DECORATION = re.compile(r"^\s*(?:functions?\.|tools?\.)?(.*?)\s*(?::\d*)?\s*$", re.DOTALL)
+_PREFIX = re.compile(r"(?:functions?|tools?)\.")
 
 
 @dataclass(slots=True)
@@ -150,12 +150,20 @@ def resolve_name(name: str, known: frozenset[str]) -> str:
     """Find the tool that a decorated or differently cased name means; else the name as it is."""
     if name in known:
         return name
-    found = _DECORATION.match(name)
-    bare = found.group(1) if found else name
+    bare = _bare(name)
     if bare in known:
         return bare
     alike = [tool for tool in known if tool.casefold() == bare.casefold()]
     return alike[0] if len(alike) == 1 else name
+
+
+def _bare(name: str) -> str:
+    """A name without its decoration, in a time that grows with its length alone."""
+    bare = name.strip()
+    prefix = _PREFIX.match(bare)
+    bare = bare[prefix.end() :] if prefix is not None else bare
+    head, colon, number = bare.rpartition(":")
+    return head.rstrip() if colon and (not number or number.isdecimal()) else bare
 
 
 def _begins_another(call: _Call, wire_id: str, name: str, piece: str) -> bool:

@@ -79,3 +79,9 @@ def test_a_name_in_pieces_grows_and_one_that_is_repeated_does_not(pieces: tuple[
 )
 def test_a_decorated_name_means_the_tool(name: str, tool: str) -> None:
     assert resolve_name(name, frozenset({"bash", "Same", "sAme"})) == tool
+
+
+@pytest.mark.parametrize("name", ["a" + " " * 50_000 + "b", " " * 50_000 + "b" + " " * 50_000 + "c", ":1" * 50_000])
+def test_a_name_of_any_length_is_read_at_once(name: str) -> None:
+    assert resolve_name(name, frozenset({"bash"})) == name
+    assert resolve_name("functions.bash" + " " * 50_000 + ":1", frozenset({"bash"})) == "bash"
