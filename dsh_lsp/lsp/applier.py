@@ -33,7 +33,8 @@ from dsh_lsp.workspace.places import around
 from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Span, with_line_ending, without_last_end
 
-MAX_ATTEMPTS = 5
+MAX_ATTEMPTS = 5  # of an edit that the document is not seen to take, though the editor does not say that it is stale
+OVERTAKEN_S = 10.0  # how long it is tried at least: its user may type on, and some editors say yes to what they drop
 REFUSED = "DSH: the editor did not apply an accepted edit, which still waits: {reason}"
 NO_REASON = "it gave no reason"
 NO_CHANGE = "nothing was to be changed: the user put the old text in the place of the new"
@@ -87,7 +88,7 @@ class Applier:
             await self._land(key)
 
     async def _land(self, key: str) -> None:
-        attempts = 0
+        attempts, since = 0, anyio.current_time()
         while accepted := await self._accepted_in_place(key):
             items = apart([item for item in accepted if item.file.changes_text])
             if not items:
@@ -103,9 +104,11 @@ class Applier:
             items = apart([item for item in self._accepted(key) if item.file.changes_text])
             if items and self._documents.at(items[0].file.path) is document:
                 attempts += 1
-                final = await self._send(document, items, last=attempts == MAX_ATTEMPTS)
+                last = attempts >= MAX_ATTEMPTS and anyio.current_time() - since >= OVERTAKEN_S
+                final = await self._send(document, items, last=last)
                 if final == "stale" or any(item.state != "accepted" for item in items):
-                    attempts = 0  # its user types on; or what comes next has tries of its own
+                    # Its user types on; or what comes next has tries of its own.
+                    attempts, since = 0, anyio.current_time()
 
     async def _accepted_in_place(self, key: str) -> list[Item]:
         """What waits to be done to a file; what may not be done there any more is settled."""
