@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from dsh_lsp.lsp.host import HostProtocol, create_server
-from tests.support.raw_client import HOST_FIXTURE, NO_ANSWER, RawClient
+from tests.support.raw_client import HOST_FIXTURE, NO_ANSWER, WAIT_S, RawClient
 
 
 class ListSink:
@@ -218,7 +218,7 @@ def test_output_that_nobody_can_read_ends_the_server() -> None:
         body = b'{"jsonrpc":"2.0","id":1,"method":"nothing"}'
         process.stdin.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
         process.stdin.flush()
-        assert process.wait(5) == 1
+        assert process.wait(WAIT_S) == 1  # its start included
     finally:
         process.kill()
         process.wait(5)
