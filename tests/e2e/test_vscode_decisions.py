@@ -140,6 +140,14 @@ def test_a_permission_that_is_longer_than_the_screen_is_shown_part_by_part_befor
     desk.wait_until_idle()
 
 
+def scroll_on(desk: Desk) -> None:
+    """Turn the wheel and wait until the conversation stands: a slow page scrolls all that waits in one go."""
+    log = desk.chat.locator("#log")
+    log.evaluate("one => { one.stands = new Promise((done) => { one.onscrollend = done; }); }")
+    desk.page.mouse.wheel(0, 200)
+    log.evaluate("one => one.stands.then(() => {})")
+
+
 def test_a_click_allows_nothing_that_has_not_been_on_the_screen(desk: Desk) -> None:
     command = "\n".join(f"echo line {number}" for number in range(60))
     desk.model.script(answer("", calls=[("shell", {"command": command})]), DONE)
@@ -152,8 +160,7 @@ def test_a_click_allows_nothing_that_has_not_been_on_the_screen(desk: Desk) -> N
     desk.page.wait_for_timeout(500)
     group.locator(".lead").hover()
     while not in_view(allow):
-        desk.page.mouse.wheel(0, 200)
-        desk.page.wait_for_timeout(50)
+        scroll_on(desk)
     assert len(desk.model.requests) == 1
     allow.click()
     assert "line 59" in desk.tool_result(2)
