@@ -142,9 +142,11 @@ class Window:
         """Show a file, with the cursor in it."""
         code = """
         const document = await vscode.workspace.openTextDocument(args[0]);
-        await vscode.window.showTextDocument(document, { preview: false });
+        const refusal = (error) => String(error); // what the editor does besides may cancel it, and it says only that
+        const told = await vscode.window.showTextDocument(document, { preview: false }).then(() => '', refusal);
+        return told || vscode.window.activeTextEditor?.document === document;
         """
-        self.vscode(code, str(self.folder / name))
+        wait_for(lambda: self.vscode(code, str(self.folder / name)) is True, f"{name} is shown")
 
     def document(self, name: str) -> dict[str, Any] | None:
         """An open document: its `text`, whether it is `dirty`; None if no document holds the file."""
