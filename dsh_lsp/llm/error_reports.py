@@ -14,6 +14,7 @@ from typing import Any
 from dsh_lsp.wire import dumps
 
 MAX_DETAILS_CHARS = 4_000
+MAX_CHARS = 32_768  # of each text: some servers answer with the whole prompt, and all of it is searched for words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,7 @@ def report_of_body(status: int, body: Any) -> ErrorReport:
     if isinstance(body, dict):
         return _report(_error_in(body) or body, status)
     text = body if isinstance(body, str) and not body.lstrip().startswith("<") else ""
-    return ErrorReport(status=status, message=text.strip())
+    return ErrorReport(status=status, message=_text(text.strip()))
 
 
 def report_in_stream(event_name: str, data: Mapping[str, Any]) -> ErrorReport | None:
@@ -79,9 +80,9 @@ def _report(error: Mapping[str, Any], status: int | None) -> ErrorReport:
     message = error.get("message") or error.get("detail") or ""
     report = ErrorReport(
         status=status or _status_of(code) or _status_of(error.get("status")),
-        code="" if code is None else str(code),
-        kind=str(error.get("status") or "") if kind is None else str(kind),
-        message=message if isinstance(message, str) else str(message),
+        code="" if code is None else _text(code),
+        kind=_text(error.get("status") or "" if kind is None else kind),
+        message=_text(message),
         limit=_tokens(error, "n_ctx"),
         prompt=_tokens(error, "n_prompt_tokens"),
         details=dumps(error["details"])[:MAX_DETAILS_CHARS] if error.get("details") else "",
@@ -105,10 +106,14 @@ def _passed_on(metadata: Any) -> ErrorReport | None:
         try:
             raw = json.loads(raw)
         except (ValueError, RecursionError):
-            return ErrorReport(message=raw)
+            return ErrorReport(message=_text(raw))
     if isinstance(raw, list) and raw:
         raw = raw[0]
     return _report(_error_in(raw) or raw, None) if isinstance(raw, dict) else None
+
+
+def _text(value: Any) -> str:
+    return str(value)[:MAX_CHARS]
 
 
 def _tokens(error: Mapping[str, Any], name: str) -> int | None:
