@@ -75,7 +75,11 @@ CHECKS = (
     Check("format", ("-m", "ruff", "format", "--check", ".")),
     Check("types", ("-m", "mypy")),
     Check("floors", ("-c", "from importlinter.cli import lint_imports_command; lint_imports_command()")),
-    Check("unit", (*PYTEST, "-n", "3", "tests/unit", "tests/contract", "tests/architecture"), env=IN_MEMORY),
+    Check(
+        "unit",
+        (*PYTEST, "-n", "3", "--dist", "worksteal", "tests/unit", "tests/contract", "tests/architecture"),
+        env=IN_MEMORY,
+    ),
     Check("protocol", (*PYTEST, "-n", "4", "tests/protocol", "--ignore", FLOOD, "--ignore", SOAK), env=IN_MEMORY),
     Check("flood", (*PYTEST, FLOOD)),  # alone, since it measures
     Check("soak", (*PYTEST, "-s", SOAK), long=True),

@@ -185,6 +185,11 @@ KILLERS = {
     "the second guard is stopped": "kill -STOP $second; exit 3",
 }
 
+KILLERS_ALWAYS = ("the command is over", "the guard is killed")
+IN_THE_LONG_RUN = pytest.mark.skipif(
+    os.environ.get("HYPOTHESIS_PROFILE") != "long", reason="takes seconds: part of the long run"
+)
+
 
 def running_in(folder: Path) -> list[str]:
     """The command lines that name a folder, looked for more than once: one that forks on can be missed."""
@@ -200,7 +205,9 @@ def running_in(folder: Path) -> list[str]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a process can get rid of what it is found by")
-@pytest.mark.parametrize("how", KILLERS)
+@pytest.mark.parametrize(
+    "how", [pytest.param(how, marks=() if how in KILLERS_ALWAYS else IN_THE_LONG_RUN) for how in KILLERS]
+)
 async def test_nothing_escapes_however_it_forks_and_whatever_it_does_to_the_guards(here: Here, how: str) -> None:
     (here.root / "hop.py").write_text(HOPPER)
     texts, _ = await run(here, ESCAPES.replace("{python}", sys.executable) + KILLERS[how])
@@ -211,7 +218,7 @@ async def test_nothing_escapes_however_it_forks_and_whatever_it_does_to_the_guar
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is nobody to look for them")
-@pytest.mark.skipif(os.environ.get("HYPOTHESIS_PROFILE") != "long", reason="takes 6 s: part of the long run")
+@IN_THE_LONG_RUN
 async def test_guards_that_are_both_stopped_are_ended_at_the_limit_with_all_below_them(here: Here) -> None:
     command = ESCAPES.replace("{python}", sys.executable) + "kill -STOP $second $PPID; sleep 60"
     (here.root / "hop.py").write_text("")
