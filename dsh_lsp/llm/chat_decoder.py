@@ -154,6 +154,7 @@ class ChatDecoder:
     def _think(self, delta: JsonObject) -> Iterator[Chunk]:
         found = next(((name, text) for name in _REASONING_FIELDS if (text := _string(delta.get(name)))), None)
         text = found[1] if found is not None else _details_text(delta.get("reasoning_details"))
+        text = text or _thought_text(delta.get("content"))
         if not text:
             return
         self._reasoning_field = found[0] if found is not None else self._reasoning_field
@@ -290,6 +291,12 @@ def _details_text(details: Any) -> str:
     return "".join(
         _string(part.get("text")) or _string(part.get("summary")) for part in parts if isinstance(part, dict)
     )
+
+
+def _thought_text(content: Any) -> str:
+    """The text of Mistral's thoughts, which stand as parts among those of the content."""
+    parts = content if isinstance(content, list) else ()
+    return "".join(_content_text(part.get("thinking")) for part in parts if isinstance(part, dict))
 
 
 def _content_text(content: Any) -> str:

@@ -122,6 +122,16 @@ EVENTS = (
         stream(chunk({"content": [{"type": "text", "text": "He"}, {"type": "text", "text": "llo \u4f60"}]}), STOP),
     ),
     hello(
+        "27-thoughts-among-the-parts",
+        stream(
+            chunk({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "w"}]}]}),
+            chunk({"content": [{"type": "thinking", "thinking": "hy"}, {"type": "text", "text": "He"}]}),
+            B,
+            STOP,
+        ),
+        reasoning="why",
+    ),
+    hello(
         "28-second-choice",
         stream(A, as_json({"choices": [{"index": 1, "delta": {"content": "NO"}, "finish_reason": "stop"}]}), B, STOP),
     ),
