@@ -17,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 IN_CI = os.environ.get("CI") == "true"  # where an editor that is not there is a failure
 PYTEST = ("-m", "pytest", "-q")
+SHARED = ("--dist", "worksteal")  # for thousands of short tests, and some long ones
 NEOVIM_CLIENT = tuple(
     f"tests/e2e/test_neovim_{name}.py"
     for name in (
@@ -77,10 +78,14 @@ CHECKS = (
     Check("floors", ("-c", "from importlinter.cli import lint_imports_command; lint_imports_command()")),
     Check(
         "unit",
-        (*PYTEST, "-n", "3", "--dist", "worksteal", "tests/unit", "tests/contract", "tests/architecture"),
+        (*PYTEST, "-n", "3", *SHARED, "tests/unit", "tests/contract", "tests/architecture"),
         env=IN_MEMORY,
     ),
-    Check("protocol", (*PYTEST, "-n", "4", "tests/protocol", "--ignore", FLOOD, "--ignore", SOAK), env=IN_MEMORY),
+    Check(
+        "protocol",
+        (*PYTEST, "-n", "4", *SHARED, "tests/protocol", "--ignore", FLOOD, "--ignore", SOAK),
+        env=IN_MEMORY,
+    ),
     Check("flood", (*PYTEST, FLOOD)),  # alone, since it measures
     Check("soak", (*PYTEST, "-s", SOAK), long=True),
     Check("lua", ("-m", "tests.lua"), long=True, needs="luacheck"),
