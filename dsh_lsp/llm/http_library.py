@@ -52,6 +52,20 @@ def nobody_trusted() -> ssl.SSLContext:
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
+def request_errors() -> tuple[type[Exception], ...]:
+    """What a request raises: the library's own errors, and those of an address that no socket takes."""
+    import httpx
+
+    return httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError, ExceptionGroup  # the last of those who connect
+
+
+def opening_errors() -> tuple[type[Exception], ...]:
+    """What opening a client raises, for what it reads of the machine."""
+    import httpx
+
+    return httpx.InvalidURL, ImportError, OSError, ValueError
+
+
 def why_unusable(error: Exception) -> str:
     """Why no client could be opened, which is for what it reads of the machine: its proxies, and whom it trusts."""
     match error:

@@ -32,7 +32,14 @@ from dsh_lsp.llm.failures import (
     with_hints,
     without_key,
 )
-from dsh_lsp.llm.http_library import import_alone, nobody_trusted, trusted, why_unusable
+from dsh_lsp.llm.http_library import (
+    import_alone,
+    nobody_trusted,
+    opening_errors,
+    request_errors,
+    trusted,
+    why_unusable,
+)
 from dsh_lsp.messages import Chunk, Finish, ReasoningDelta, TextDelta
 from dsh_lsp.wire import JsonObject
 
@@ -131,9 +138,7 @@ class ModelClient:
         except TimeoutError as error:
             message = f"{self._settings.host} did not answer in {timeout_s:g} s"
             raise LlmError(LlmFailure(message=message, code="TIMEOUT")) from error
-        except LlmError:
-            raise
-        except Exception as error:
+        except request_errors() as error:
             failure = transport_failure(error, host=self._settings.host)
             raise LlmError(without_key(failure, *secrets)) from error
         document = json_of(body.decode(errors="replace"))
@@ -226,14 +231,12 @@ class ModelClient:
                     with suppress(httpx.HTTPError, StreamTooLargeError), anyio.move_on_after(DRAIN_S):
                         async for _ in frames:  # a response read to its end leaves a connection to use again
                             pass
-        except LlmError:
-            raise
         except StreamTooLargeError as error:
             message = f"{self._settings.host} sent a larger answer than is read"
             raise LlmError(LlmFailure(message=message, code="MALFORMED_RESPONSE")) from error
         except NotAStreamError as error:
             raise LlmError(self._no_answer()) from error
-        except Exception as error:
+        except request_errors() as error:
             raise LlmError(transport_failure(error, host=self._settings.host)) from error
 
     async def _decoded(
@@ -299,7 +302,7 @@ class ModelClient:
                 # the import and the certificates are read from disk: not in the loop
                 try:
                     self._client = await anyio.to_thread.run_sync(self._new_client)
-                except Exception as error:
+                except opening_errors() as error:
                     message = f"{self._settings.host} cannot be asked: {why_unusable(error)}"
                     raise LlmError(LlmFailure(message=message, code="BAD_SETTING")) from error
             return self._client
@@ -331,7 +334,7 @@ class ModelClient:
 
 
 def transport_failure(error: Exception, *, host: str) -> LlmFailure:
-    """Translate what the HTTP client raised, its own errors and any other; the first row that fits wins."""
+    """Translate what a request raised; total over that, the first row that fits wins."""
     import httpx
 
     detail = (str(error) if isinstance(error, httpx.HTTPError) else "") or type(error).__name__

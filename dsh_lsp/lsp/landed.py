@@ -290,10 +290,8 @@ class LandedEdits:
         new = spelled_path_of(rename.new_uri) if rename.new_uri is not None else None
         if new is None:
             return
-        old, seen = (
-            Path(identity(rename.uri)),
-            dict[str, Path](),
-        )  # by URI, for a log may have many edits of few files
+        old = Path(identity(rename.uri))
+        seen: dict[str, Path] = {}  # by URI, for a log may have many edits of few files
         for edit in self._edits.values():
             uri = edit.new_uri or edit.uri
             where = self._moved.get(edit.hunk) or seen.get(uri)
