@@ -133,7 +133,7 @@ class Guarded:
             ToolError: `RIGHTS`.
         """
         for key in self.keys():
-            if (key.encode() in data) if isinstance(data, bytes) else any(data.occurrences(key)):
+            if (key.encode() in data) if isinstance(data, bytes) else data.has(key):
                 raise ToolError(f"{name} holds an API key that is in use; the agent never writes it", code="RIGHTS")
 
     def gives_rights(self, real: Path) -> bool:

@@ -35,7 +35,7 @@ Place = tuple[int, int]  # a line and code points in it
 class _Chunk:
     """Some whole lines."""
 
-    __slots__ = ("_digest", "_ends", "_plain", "_starts", "_text", "lines", "size")
+    __slots__ = ("_digest", "_ends", "_lacks", "_plain", "_starts", "_text", "lines", "size")
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
@@ -45,6 +45,13 @@ class _Chunk:
         self._ends: Counter[str] | None = None
         self._plain: _Chunk | None = None
         self._digest: tuple[int, int] | None = None
+        self._lacks: set[str] = set()
+
+    def has(self, word: str) -> bool:
+        """Whether a word stands in the chunk, which is read once for each that does not."""
+        if word not in self._lacks and word not in self.text:
+            self._lacks.add(word)
+        return word not in self._lacks
 
     @property
     def plain(self) -> _Chunk:
@@ -87,7 +94,7 @@ class _Chunk:
 class Rope:
     """One version of a text. Versions are equal when their characters are."""
 
-    __slots__ = ("_counts", "_first_lines", "_offsets", "_sizes", "_text", "chunks")
+    __slots__ = ("_counts", "_ends", "_first_lines", "_offsets", "_sizes", "_text", "chunks")
     __hash__ = None  # type: ignore[assignment]  # equal by what may be a long comparison
 
     def __init__(self, chunks: list[_Chunk], sizes: list[int], counts: list[int]) -> None:
@@ -97,6 +104,7 @@ class Rope:
         self._offsets = list(accumulate(sizes, initial=0))
         self._first_lines = list(accumulate(counts, initial=0))
         self._text: str | None = None
+        self._ends: Counter[str] | None = None
 
     @classmethod
     def of(cls, text: str) -> Rope:
@@ -149,15 +157,21 @@ class Rope:
 
     def occurrences(self, piece: str) -> Iterator[int]:
         """Where a piece stands, overlapping ones included; an empty one stands at the start."""
-        reach = len(piece) - 1
-        if reach < 0:
+        if not piece:
             yield 0
             return
+        reach = len(piece) - 1 if _may_cross(piece) else 0
         for index, (chunk, at) in enumerate(zip(self.chunks, self._offsets, strict=False)):
             yield from (at + found for found in occurrences(chunk.text, piece))
             head = chunk.text[-reach:] if reach else ""
             across = head + self._start_of(index + 1, reach)
             yield from (at + chunk.size - len(head) + found for found in occurrences(across, piece))
+
+    def has(self, piece: str) -> bool:
+        """Whether a piece stands in the text. For few pieces: each chunk keeps those that it lacks."""
+        if piece and not _may_cross(piece):
+            return any(chunk.has(piece) for chunk in self.chunks)
+        return next(self.occurrences(piece), None) is not None
 
     def _start_of(self, index: int, size: int) -> str:
         """Up to so many characters from the start of a chunk on."""
@@ -204,24 +218,27 @@ class Rope:
     @property
     def line_ends(self) -> Counter[str]:
         """How often each line end occurs."""
-        counts = [chunk.ends for chunk in self.chunks]
-        return Counter({end: sum(ends[end] for ends in counts) for end in ("\r\n", "\n", "\r")})
+        if self._ends is None:
+            self._ends = _line_ends(self.chunks)
+        return self._ends
 
     @property
     def has_lone_returns(self) -> bool:
         r"""Whether a line ends in `\r` alone."""
-        return any(chunk.ends["\r"] for chunk in self.chunks)
+        return self.line_ends["\r"] > 0
 
     @property
     def has_returns(self) -> bool:
         r"""Whether there is a line end that is not `\n`."""
-        return any(chunk.ends["\r\n"] or chunk.ends["\r"] for chunk in self.chunks)
+        return self.line_ends["\r\n"] > 0 or self.has_lone_returns
 
     @property
     def plain(self) -> Rope:
         r"""The same lines, all ending in `\n`; versions share what they had in common."""
+        if not self.has_returns:
+            return self
         chunks = [chunk.plain for chunk in self.chunks]
-        return self if chunks == self.chunks else Rope(chunks, [chunk.size for chunk in chunks], self._counts)
+        return Rope(chunks, [chunk.size for chunk in chunks], self._counts)
 
     def line(self, number: int) -> str:
         """One line with its end."""
@@ -294,11 +311,14 @@ class Rope:
                 low -= 1
                 there = [*self.chunks[low].lines, *there]
         chunks, sizes, counts = _chunked(there)
-        return Rope(
+        after = Rope(
             [*self.chunks[:low], *chunks, *self.chunks[high + 1 :]],
             [*self._sizes[:low], *sizes, *self._sizes[high + 1 :]],
             [*self._counts[:low], *counts, *self._counts[high + 1 :]],
         )
+        if self._ends is not None:
+            after._ends = self._ends + _line_ends(chunks) - _line_ends(self.chunks[low : high + 1])
+        return after
 
     def _chunk_of_line(self, number: int) -> int:
         return bisect_right(self._first_lines, number) - 1
@@ -337,6 +357,17 @@ def _chunked(lines: Sequence[str]) -> tuple[list[_Chunk], list[int], list[int]]:
     if start < len(lines):
         chunks.append(_Chunk(lines[start:]))
     return chunks, [chunk.size for chunk in chunks], [len(chunk.lines) for chunk in chunks]
+
+
+def _may_cross(piece: str) -> bool:
+    """Whether a piece can lie in two chunks: they end where lines do."""
+    return any(end in piece[:-1] for end in "\r\n")
+
+
+def _line_ends(chunks: Sequence[_Chunk]) -> Counter[str]:
+    """How often each line end occurs, in the order in which one is preferred to another."""
+    counts = [chunk.ends for chunk in chunks]
+    return Counter({end: sum(ends[end] for ends in counts) for end in ("\r\n", "\n", "\r")})
 
 
 def _joined(chunks: Sequence[_Chunk]) -> str:

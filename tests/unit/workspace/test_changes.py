@@ -33,13 +33,14 @@ def refusal(root: Path, change: FileChange, guarded: Guarded) -> str:
     return str(refused.value)
 
 
-def test_a_file_that_holds_a_key_in_use_is_not_written_moved_or_deleted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", ["", "key = ", "# the first line\n"])
+def test_a_file_that_holds_a_key_in_use_is_not_written_moved_or_deleted(tmp_path: Path, before: str) -> None:
     """A review would show its lines, the log would keep them, and a copy of it would lie beside the log."""
     path = tmp_path / "settings.ini"
-    path.write_text(f"key = {KEY}\nother = 1\n")
+    path.write_text(f"{before}{KEY}\nother = 1\n")
     guarded = Guarded(keys=lambda: {KEY})
     for change in (
-        edit(path, f"key = {KEY}\nother = 2\n"),
+        edit(path, f"{before}{KEY}\nother = 2\n"),
         FileDelete(path=path.name),
         FileRename(path=path.name, new_path="public.ini"),
     ):

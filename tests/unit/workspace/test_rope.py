@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dsh_lsp.workspace import rope as module
 from dsh_lsp.workspace.rope import Rope
-from dsh_lsp.workspace.text import Change, Span, occurrences, split_lines
+from dsh_lsp.workspace.text import Change, Span, count_line_ends, occurrences, split_lines, with_line_ending
 
 # Rich in what goes wrong: all LSP line ends, separators that are none, an astral character, repeated lines.
 ALPHABET = "ab \n\r\x0c\x85\u2028é\U0001f600"
@@ -26,17 +26,21 @@ def chunk_lines(request, monkeypatch) -> int:
     return request.param
 
 
+def within(plain: str, start: int, length: int, new: str) -> Change:
+    """A change that a text can have: no position lies between the two halves of a line end."""
+    first = min(start, len(plain))
+    first -= plain[first - 1 : first + 1] == "\r\n"
+    end = min(len(plain), first + length)
+    end += plain[end - 1 : end + 1] == "\r\n"
+    return Change(Span(first, end), new)
+
+
 def versions(text: str, changes: list[tuple[int, int, str]]) -> list[tuple[Rope, str]]:
     """A text and what becomes of it, as ropes and as plain strings."""
     found = [(Rope.of(text), text)]
-    for start, length, new in changes:
+    for edit in changes:
         rope, plain = found[-1]
-        first = min(start, len(plain))
-        # No position lies between the two halves of a line end.
-        first -= plain[first - 1 : first + 1] == "\r\n"
-        end = min(len(plain), first + length)
-        end += plain[end - 1 : end + 1] == "\r\n"
-        change = Change(Span(first, end), new)
+        change = within(plain, *edit)
         found.append((rope.changed(change), change.apply(plain)))
     return found
 
@@ -57,6 +61,7 @@ def test_what_a_text_holds_is_found_as_in_the_plain_one(text: str, changes, othe
     start = data.draw(st.integers(0, len(plain)))
     for piece in ("", "a", "\n", other, plain, plain[start : start + data.draw(st.integers(1, 12))]):
         assert list(rope.occurrences(piece)) == list(occurrences(plain, piece))
+        assert [rope.has(piece), rope.has(piece)] == [piece in plain] * 2, "asked again, too"
     for same in (plain, other, plain + "a", plain[:start] + "b" + plain[start + 1 :]):
         assert rope.is_text(same) == (plain == same)
 
@@ -74,6 +79,20 @@ def test_no_two_places_of_a_text_count_the_same() -> None:
     lines = [f"line {number}\n" for number in range(3000)]
     swapped = [lines[1], lines[0], *lines[2:]], [lines[-1], *lines[1:-1], lines[0]], ["\0", *lines], [*lines, "\0"]
     assert len({Rope.of("".join(some)).digest for some in (lines, *swapped)}) == 5
+
+
+@given(texts, st.lists(st.tuples(edits, st.booleans()), max_size=8))
+def test_a_version_counts_line_ends_whether_or_not_the_one_before_did(text: str, changes) -> None:
+    rope, plain = Rope.of(text), text
+    for change, ask in [*changes, (None, True)]:
+        if ask:
+            assert rope.line_ends == count_line_ends(plain)
+            assert rope.has_returns == ("\r" in plain)
+            assert str(rope.plain) == with_line_ending(plain, "\n")
+            assert (rope.plain is rope) == ("\r" not in plain)
+        if change is not None:
+            where = within(plain, *change)
+            rope, plain = rope.changed(where), where.apply(plain)
 
 
 @given(texts, st.lists(edits, max_size=4))
