@@ -101,9 +101,10 @@ CHECKS = (
     Check("floors", ("-c", "from importlinter.cli import lint_imports_command; lint_imports_command()")),
     Check(
         "unit",
-        (*PYTEST, "-n", "3", *SHARED, "tests/unit", "tests/contract", "tests/architecture"),
+        (*PYTEST, "-n", "3", *SHARED, "tests/unit", "tests/contract"),
         env=IN_MEMORY,
     ),
+    Check("architecture", (*PYTEST, "tests/architecture"), env=IN_MEMORY),
     Check(
         "protocol",
         (*PYTEST, "-n", "4", *SHARED, "tests/protocol", "--ignore", FLOOD, "--ignore", SOAK),
