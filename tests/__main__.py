@@ -120,7 +120,12 @@ CHECKS = (
     ),
     Check("packages", (*PYTEST, "--timeout", "900", "tests/e2e/test_packages.py"), long=True),
     Check("neovim client", (*PYTEST, "-n", "2", *NEOVIM_CLIENT), long=True, drives_editor=True),
-    Check("neovim flood", (*PYTEST, "tests/e2e/test_neovim_flood.py"), long=True),  # alone, since it measures
+    Check(  # alone, since it measures
+        "neovim flood",
+        (*PYTEST, "tests/e2e/test_neovim_flood.py"),
+        long=True,
+        drives_editor=True,
+    ),
     Check(
         "emacs",
         (*PYTEST, "-n", "2", "--timeout", "180", *EMACS),
