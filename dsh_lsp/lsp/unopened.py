@@ -59,7 +59,8 @@ async def attempt_unopened(
     deadline = anyio.current_time() + landing.CONFIRM_S
     while True:
         document = documents.at(path)
-        text = document.rope if document is not None else await _saved(editor, file.uri, path, saves=saves) or before
+        shown = document.rope if document is not None else await _saved(editor, file.uri, path, saves=saves)
+        text = before if shown is None else shown  # which may be empty
         verdicts = landing.judge_shown(before, hunks, text, editor.profile.manners)
         if all(isinstance(verdict, Landed) for verdict in verdicts.values()):
             return Seen(verdicts=verdicts, text=text, document=document, final="landed")

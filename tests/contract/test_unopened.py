@@ -34,11 +34,12 @@ def test_the_editor_makes_the_edit_in_a_buffer_and_saves_it(root, encoding) -> N
     play(root, story, replace(OURS, encoding=encoding))
 
 
-def test_a_buffer_that_the_server_is_not_told_of_is_seen_by_its_file(root) -> None:
+@pytest.mark.parametrize("after", [AFTER, ""], ids=["changed", "emptied"])
+def test_a_buffer_that_the_server_is_not_told_of_is_seen_by_its_file(root, after) -> None:
     async def story(bench: Bench) -> None:
-        (outcome,) = await bench.land(await bench.edit("a.txt", AFTER))
+        (outcome,) = await bench.land(await bench.edit("a.txt", after))
         assert (outcome.outcome, outcome.note) == ("landed", "saved")
-        assert (root / "a.txt").read_bytes() == AFTER.encode()
+        assert (root / "a.txt").read_bytes() == after.encode()
         (landed,) = bench.landed()
         assert landed.version is None
 
