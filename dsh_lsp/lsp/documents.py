@@ -328,19 +328,17 @@ class Documents:
             await anyio.sleep(left)
 
     def open(self, uri: str, version: int, text: str) -> None:
-        """Take a didOpen; opening again replaces what was known."""
-        rope = Rope.of(text)
-        document = Document(uri, version, rope, self.encoding, splits_at_return=self.splits_at_return)
+        """Take a didOpen; opening again, without a didClose, is a change of the whole text."""
         before = self._by_uri.get(uri)
-        if before is not None and before.key != document.key:
+        if before is not None and before.key == identity(uri):
+            self.change(uri, version, [{"text": text}])
+            return
+        if before is not None:
             self.close(uri)
-            before = None
+        document = Document(uri, version, Rope.of(text), self.encoding, splits_at_return=self.splits_at_return)
         self._by_uri[uri] = document
         here = self._of_file.setdefault(document.key, [])
-        if before is not None:
-            here[here.index(before)] = document
-        else:
-            here.append(document)
+        here.append(document)
         if here[0] is document:
             self.opened(document)
 

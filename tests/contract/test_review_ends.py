@@ -179,6 +179,27 @@ async def give_up(bench: Bench) -> None:
     assert (await bench.workspace.read("a.txt")).unconfirmed
 
 
+def test_hunks_follow_the_typing_when_a_document_is_opened_again_without_having_been_closed(root) -> None:
+    async def story(bench: Bench) -> None:
+        (root / "a.txt").write_text("x\n" * 4)
+        await bench.open("a.txt")
+        proposed = bench.propose(await bench.edit("a.txt", "x\nx\nY\nx\n"))
+        await anyio.sleep(0.5)
+        await bench.type("a.txt", "x\n", "above\n" * 4 + "x\n")
+        buffer = bench.editor.buffers[bench.uri("a.txt")]
+        bench.documents.open(buffer.uri, buffer.version, "above\n" + bench.text("a.txt"))
+        (hunk,) = bench.reviews.pending_files()[0][1].hunks
+        assert hunk.range.start.line == 7
+        bench.documents.open(buffer.uri, buffer.version, bench.text("a.txt"))
+        await bench.type("a.txt", "above", "above all")  # which is stamped by the clock of this loop
+        bench.reviews.accept("all", uri=None, edited={})
+        await anyio.sleep(SOON_S)
+        assert [outcome.outcome for outcome in proposed.outcomes or ()] == ["landed"]
+        assert bench.text("a.txt") == "above all\n" + "above\n" * 3 + "x\nx\nY\nx\n"
+
+    play(root, story)
+
+
 def test_what_was_given_up_is_awaited_no_longer_once_its_buffer_is_closed(root) -> None:
     async def story(bench: Bench) -> None:
         await give_up(bench)
