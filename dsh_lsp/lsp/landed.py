@@ -20,7 +20,7 @@ from dsh_lsp.errors import ToolError
 from dsh_lsp.events import LogEvent, TurnStart
 from dsh_lsp.lsp.documents import Document, DocumentChanged, Documents, identity, spelled_path_of, uri_of
 from dsh_lsp.session.log import SessionLog
-from dsh_lsp.workspace.changes import Prepared
+from dsh_lsp.workspace.changes import Prepared, shown_text
 from dsh_lsp.workspace.copies import Copies, is_like
 from dsh_lsp.workspace.disk import read_bytes, read_file
 from dsh_lsp.workspace.edits import (
@@ -216,10 +216,10 @@ class LandedEdits:
             case _:
                 path = self._moved.get(edit.hunk) or spelled
                 name = shown(self._root, path)
-                text = str(self._text(path, name))
-                if not same_lines(text, edit.after):
+                text, made_of = str(self._text(path, name)), edit.after.encode()
+                if not same_lines(text, shown_text(made_of)):
                     raise ToolError("the new file was changed since", code="CANNOT_UNDO")
-                change_back = FileDelete(path=name, data=edit.after.encode(), text=text)
+                change_back = FileDelete(path=name, data=made_of, text=text)
                 return self._whole(edit, self._prepared(change_back, path, made=made))
 
     def _is_what_was_renamed(self, edit: EditLanded, path: Path) -> bool:

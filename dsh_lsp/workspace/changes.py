@@ -25,8 +25,10 @@ from dsh_lsp.workspace.disk import (
     read_bytes,
     remove_file,
 )
-from dsh_lsp.workspace.edits import FileChange, FileDelete, FileEdit, FileRename, FileRestore
+from dsh_lsp.workspace.edits import FileChange, FileDelete, FileEdit, FileRename, FileRestore, text_before
 from dsh_lsp.workspace.paths import Guarded, check_writable, from_home, resolve
+
+MARK = "\ufeff"  # which is no part of a text when it stands at the start of a file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,13 +76,15 @@ def prepare(
     """Check a change; `is_open` tells whether an editor holds a document, on disk or not.
 
     Raises:
-        ToolError: `OUTSIDE`, `RIGHTS`, `EXISTS`, `NOT_FOUND`, `NOT_A_FILE`, `NO_CHANGE`, `TOO_LARGE`, `NOT_WRITABLE`.
+        ToolError: `OUTSIDE`, `RIGHTS`, `EXISTS`, `NOT_FOUND`, `NOT_A_FILE`, `NOT_TEXT`, `NO_CHANGE`, `TOO_LARGE`,
+            `NOT_WRITABLE`.
     """
     real = resolve(root, change.path, approved, guarded, kind="edit")
     check_writable(root, real, approved, guarded, called=change.path)
     keys = guarded or Guarded()  # none of which may come into a review, a log, a copy, or a file that is not for it
-    if isinstance(change, FileEdit) and change.base is not None:
-        keys.check_content(change.base.rope, change.path)
+    if isinstance(change, FileEdit):
+        _check_text(change)
+        keys.check_content(text_before(change), change.path)
     may_write = partial(check_writable, root, approved=approved, guarded=guarded)
     match change:
         case FileEdit(base=None) | FileRestore():
@@ -107,6 +111,17 @@ def prepare(
         case _:
             pass
     return Prepared(change=change, path=real, may_write=may_write)
+
+
+def _check_text(change: FileEdit) -> None:
+    """Refuse to put in what would make a file unreadable as the text that was reviewed."""
+    before = text_before(change)
+    if change.new.has("\0") and not before.has("\0"):
+        message = f"the new text of {change.path} holds a NUL character, which makes a file a binary one"
+        raise ToolError(message, code="NOT_TEXT")
+    if change.base is not None and change.new[0] == MARK != before[0]:
+        message = f"the new text of {change.path} begins with a byte-order mark; that of a file is kept as it is"
+        raise ToolError(message, code="NOT_TEXT")
 
 
 def _data_of(real: Path, name: str) -> bytes | None:

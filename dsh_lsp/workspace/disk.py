@@ -36,14 +36,17 @@ class DiskText:
         """Other text in the same spelling.
 
         Raises:
-            ToolError: `NOT_TEXT`, the text holds what the encoding cannot say.
+            ToolError: `NOT_TEXT`, the text holds what the encoding cannot say, or would be read as another one.
         """
         try:
-            return self.mark + text.encode(self.encoding)
+            data = self.mark + text.encode(self.encoding)
         except UnicodeEncodeError as error:
             raise ToolError(
                 f"the text cannot be written as {self.encoding}: {error.reason}", code="NOT_TEXT"
             ) from error
+        if len(data) > MAX_FILE_BYTES or decode_bytes(data, "the new text").text != text:
+            raise ToolError("the file could not be read as what was written", code="NOT_TEXT")
+        return data
 
 
 _MARKS = (

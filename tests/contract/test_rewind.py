@@ -166,6 +166,23 @@ def test_created_renamed_and_deleted_files_are_given_back(root) -> None:
     play(root, story)
 
 
+@pytest.mark.parametrize("opens", [False, True], ids=["closed", "open"])
+@pytest.mark.parametrize(
+    "text", ["", "\ufeffone\r\ntwo", "\n"], ids=["empty", "with a byte-order mark", "one line end"]
+)
+def test_a_created_file_is_taken_back_whatever_it_holds(root, text: str, opens: bool) -> None:
+    async def story(bench: Bench) -> None:
+        (outcome,) = await bench.land(FileEdit(path="deep/new.txt", base=None, new=Rope.of(text)))
+        assert outcome.outcome == "landed"
+        assert (root / "deep/new.txt").read_bytes() == text.encode()
+        if opens:
+            bench.documents.open(bench.uri("deep/new.txt"), 1, text.removeprefix("\ufeff"))  # as editors read it
+        assert await bench.rewind() == [None]
+        assert not (root / "deep").exists()
+
+    play(root, story)
+
+
 def test_files_that_changed_since_or_whose_name_is_taken_are_left(root) -> None:
     (root / "old.txt").write_text("moved\n")
     (root / "gone.txt").write_text("gone\n")

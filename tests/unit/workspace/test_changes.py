@@ -49,6 +49,25 @@ def test_a_file_that_holds_a_key_in_use_is_not_written_moved_or_deleted(tmp_path
         assert prepare(tmp_path, change, NOTHING, is_open=lambda _: False).path == path, "without a key it may be"
 
 
+def test_what_makes_a_file_unreadable_as_what_was_reviewed_is_refused_before_the_review(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("one\ntwo\n")
+    nul = "the new text of {} holds a NUL character, which makes a file a binary one"
+    mark = "the new text of a.txt begins with a byte-order mark; that of a file is kept as it is"
+    for change, words in (
+        (edit(path, "one\nt\0wo\n"), nul.format("a.txt")),
+        (FileEdit(path="new.txt", base=None, new=Rope.of("\0")), nul.format("new.txt")),
+        (edit(path, "\ufeffone\n"), mark),
+    ):
+        with pytest.raises(ToolError) as refused:
+            prepare(tmp_path, change, NOTHING, is_open=lambda _: True)
+        assert (refused.value.code, str(refused.value)) == ("NOT_TEXT", words)
+    for there in ("\ufeffone\n\0", ""):  # as an editor may hold it
+        base = Snapshot(uri=path.as_uri(), path=path.name, rope=Rope.of(there))
+        change = FileEdit(path=path.name, base=base, new=Rope.of(there + "more\n"))
+        assert prepare(tmp_path, change, NOTHING, is_open=lambda _: True).change is change
+
+
 def held(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsh_lsp.errors import ToolError
-from dsh_lsp.workspace.disk import create_file, decode_bytes, read_file, replace_file
+from dsh_lsp.workspace.disk import MAX_FILE_BYTES, create_file, decode_bytes, read_file, replace_file
 
 
 @given(
@@ -34,6 +34,18 @@ def test_what_does_not_decode_is_no_text(raw: bytes) -> None:
     with pytest.raises(ToolError) as error:
         decode_bytes(raw, "x")
     assert error.value.code == "NOT_TEXT"
+
+
+@pytest.mark.parametrize(
+    "text", ["a\0b", "\ufeffa", "\ud800", "a" * (MAX_FILE_BYTES + 1)], ids=["NUL", "mark", "half", "long"]
+)
+def test_what_would_not_be_read_as_it_was_written_is_not_written(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "a"
+    path.write_text("one\n")
+    with pytest.raises(ToolError) as error:
+        replace_file(path, read_file(path, "a"), text, "a")
+    assert error.value.code == "NOT_TEXT"
+    assert path.read_text() == "one\n"
 
 
 def test_a_replaced_file_keeps_its_mode_its_link_and_its_other_names(tmp_path: Path) -> None:
