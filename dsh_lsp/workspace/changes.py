@@ -21,6 +21,7 @@ from dsh_lsp.workspace.disk import (
     check_not_read_only,
     create_file,
     decode_bytes,
+    is_respelled,
     move_file,
     read_bytes,
     remove_file,
@@ -97,7 +98,7 @@ def prepare(
             check_writable(root, target, approved, guarded, called=new_path)
             if target == real:
                 raise ToolError(f"{change.path} has that name already", code="NO_CHANGE")
-            if not (target.exists() and target.samefile(real)):
+            if not is_respelled(real, target):
                 _check_free(root, target, new_path, is_open)
             return Prepared(change=known, path=real, new_path=target, may_write=may_write)
         case FileDelete():

@@ -217,6 +217,14 @@ def _is_made_alike(path: Path, model: Path) -> bool:
     return True
 
 
+def is_respelled(path: Path, target: Path) -> bool:
+    """Whether a free name is another spelling of a file's own, where case does not count; no hard link to it."""
+    try:
+        return target.samefile(path) and all(entry.name != target.name for entry in target.parent.iterdir())
+    except OSError:
+        return False
+
+
 def move_file(path: Path, target: Path, name: str) -> None:
     """Give a file another name, which must be free; `name` is what errors call the target.
 
@@ -225,7 +233,7 @@ def move_file(path: Path, target: Path, name: str) -> None:
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        if target.exists() and target.samefile(path):  # another spelling, where case does not count
+        if is_respelled(path, target):
             path.rename(target)
             return
         try:

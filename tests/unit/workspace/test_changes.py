@@ -14,7 +14,7 @@ from dsh_lsp.errors import ToolError
 from dsh_lsp.workspace.changes import prepare
 from dsh_lsp.workspace.edits import FileChange, FileDelete, FileEdit, FileRename, HunkOutcome, Snapshot
 from dsh_lsp.workspace.files import Choice, HunkQuestion
-from dsh_lsp.workspace.paths import NOTHING, Guarded
+from dsh_lsp.workspace.paths import NOTHING, Guarded, rights_key
 from dsh_lsp.workspace.rope import Rope
 from tests.unit.workspace.test_files import new_workspace
 
@@ -47,6 +47,15 @@ def test_a_file_that_holds_a_key_in_use_is_not_written_moved_or_deleted(tmp_path
         text = refusal(tmp_path, change, guarded)
         assert text == "settings.ini holds an API key that is in use; the agent never writes it"
         assert prepare(tmp_path, change, NOTHING, is_open=lambda _: False).path == path, "without a key it may be"
+
+
+def test_a_file_is_not_renamed_to_another_name_that_it_has(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    (tmp_path / "b.txt").hardlink_to(tmp_path / "a.txt")
+    allowed = frozenset(map(rights_key, ("a.txt", "b.txt")))
+    with pytest.raises(ToolError) as refused:
+        prepare(tmp_path, FileRename(path="a.txt", new_path="b.txt"), allowed, is_open=lambda _: False)
+    assert (refused.value.code, str(refused.value)) == ("EXISTS", "b.txt exists already")
 
 
 def test_what_makes_a_file_unreadable_as_what_was_reviewed_is_refused_before_the_review(tmp_path: Path) -> None:

@@ -13,7 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsh_lsp.errors import ToolError
-from dsh_lsp.workspace.disk import MAX_FILE_BYTES, create_file, decode_bytes, read_file, replace_file
+from dsh_lsp.workspace.disk import (
+    MAX_FILE_BYTES,
+    create_file,
+    decode_bytes,
+    is_respelled,
+    move_file,
+    read_file,
+    replace_file,
+)
 
 
 @given(
@@ -83,6 +91,18 @@ def test_a_new_file_never_replaces_one(tmp_path: Path) -> None:
     with pytest.raises(ToolError):
         create_file(tmp_path / "half", "\ud800", "half")
     assert not (tmp_path / "half").exists()
+
+
+def test_another_name_of_the_same_file_is_not_free(tmp_path: Path) -> None:
+    path, twin = tmp_path / "a", tmp_path / "A"
+    path.write_text("text")
+    assert not is_respelled(path, twin), "it is not there"
+    os.link(path, twin)
+    assert not is_respelled(path, twin)
+    with pytest.raises(ToolError) as error:
+        move_file(path, twin, "A")
+    assert error.value.code == "EXISTS"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["A", "a"]
 
 
 def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
