@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
+from unicodedata import normalize
 
 from dsh_lsp.errors import ToolError
 from dsh_lsp.workspace.diff import differing_blocks
@@ -273,10 +274,13 @@ def _nearest(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
 def _by_words(lines: Sequence[str], target: Sequence[str]) -> list[int]:
     """Where the longest wanted line's words occur together, if no line is equal."""
     offset, line = max(enumerate(target), key=lambda item: len(item[1]))
-    words = set(line.split())
-    shared = [(len(words.intersection(text.split())), number) for number, text in enumerate(lines)]
-    best = sorted((item for item in shared if item[0]), key=lambda item: (-item[0], item[1]))[:8]
-    return [max(0, number - offset) for _, number in best]
+    for split in (str.split, _words_in):  # the first is fast, and enough where words stand apart
+        words = set(split(line))
+        shared = [(len(words.intersection(split(text))), number) for number, text in enumerate(lines)]
+        best = sorted((item for item in shared if item[0]), key=lambda item: (-item[0], item[1]))[:8]
+        if best:
+            return [max(0, number - offset) for _, number in best]
+    return []
 
 
 def _likeness(words: Counter[str], window: Sequence[str]) -> float:
@@ -287,4 +291,9 @@ def _likeness(words: Counter[str], window: Sequence[str]) -> float:
 
 
 def _words_of(lines: Sequence[str]) -> Counter[str]:
-    return Counter(word for line in lines for word in _WORD.findall(line))
+    return Counter(word for line in lines for word in _words_in(line))
+
+
+def _words_in(line: str) -> list[str]:
+    """The words and signs of a line, however its accents are composed."""
+    return _WORD.findall(line if line.isascii() else normalize("NFC", line))

@@ -72,6 +72,8 @@ def test_what_is_meant_is_found_and_replaced_in_the_documents_own_style(text, ol
         ("", "x", "NO_MATCH", "nor anything like it"),
         ("one\ntwo\nthree\nfour\n", "one\ntwo\nthere\nfour\n", "NO_MATCH", "3\tthree"),
         ("def total(items):\n    return sum(items)\n", "def total(elements):", "NO_MATCH", "1\tdef total(items):"),
+        ("a=1\ntotal+=price*qty\n", "total+=price*quantity", "NO_MATCH", "2\ttotal+=price*qty"),
+        ("x\ncafe\u0301()\n", "caf\u00e9()", "NO_MATCH", "2\tcafe\u0301()"),
     ],
 )
 def test_what_is_not_one_place_is_an_error_that_helps(text, old, code, words) -> None:
