@@ -199,7 +199,8 @@ class LandedEdits:
 
     def _plan_whole(self, edit: EditLanded, spelled: Path) -> TakeBack:
         name = shown(self._root, spelled)
-        made = 0 if edit.hunk in self._moved else edit.made or 0
+        left = Path(identity(edit.new_uri or edit.uri))
+        made = (edit.made or 0) if self._moved.get(edit.hunk, left) == left else 0  # it may have been moved back
         match edit.kind:
             case "rename":
                 path = self._moved.get(edit.hunk) or spelled_path_of(edit.new_uri or "")

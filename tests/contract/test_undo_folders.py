@@ -40,6 +40,18 @@ def test_folders_that_were_made_for_a_file_go_with_it(root, change, operations) 
 
 
 @CHANGES
+def test_folders_that_were_made_for_a_file_go_with_it_though_it_was_elsewhere_in_between(root, change) -> None:
+    async def story(bench: Bench) -> None:
+        await bench.land(change)
+        made = change.path if change.kind == "create" else change.new_path
+        await bench.land(FileRename(path=made, new_path="other/b.txt"))
+        assert await bench.rewind() == [None, None]
+        assert tree(root) == {"a.txt"}
+
+    play(root, story)
+
+
+@CHANGES
 def test_a_folder_that_was_there_before_or_that_the_user_uses_stays(root, change) -> None:
     (root / "pkg").mkdir()
 
