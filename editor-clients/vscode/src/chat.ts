@@ -75,7 +75,7 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
       if (!view.visible) void this.#setFocused(false);
     });
     view.webview.html = pageOf(view.webview, media);
-    this.#showBadge();
+    this.#showHead();
   }
 
   /** Show the chat with the cursor in its input; `draft` goes before what stands there. */
@@ -122,8 +122,7 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
     else if (change.kind === 'status')
       this.#post({ kind: 'status', ...(store.status ? { status: store.status } : {}) });
     else this.#postView();
-    this.#showBadge();
-    if (this.#view !== undefined) this.#view.description = store.view.title ?? '';
+    this.#showHead();
   }
 
   #postView(): void {
@@ -146,8 +145,10 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
     else if (KEPT.has(message.kind)) this.#pending.push(message); // the rest comes with the view
   }
 
-  #showBadge(): void {
+  /** What stands around the page: the session's title, and a badge when the agent waits for a person. */
+  #showHead(): void {
     if (this.#view === undefined) return;
+    this.#view.description = this.#parts.store.view.title ?? '';
     const waits = waitingFor(this.#parts.store.view);
     const person = waits !== undefined && waits !== 'retry';
     this.#view.badge = person
@@ -176,6 +177,7 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
       case 'ready':
         this.#ready = true;
         this.#hasKey = await this.#parts.keys.has();
+        store.tell();
         this.#postView();
         for (const waiting of this.#pending.splice(0)) this.#post(waiting);
         return;
@@ -195,11 +197,7 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
           answer: message.answer,
         }));
       case 'editWaiting':
-        return void (await client.run('dsh.inbox.edit', {
-          ...shown,
-          message: message.message,
-          text: message.text,
-        }));
+        return this.#editWaiting(message);
       case 'removeWaiting':
         return void (await client.run('dsh.inbox.remove', { ...shown, message: message.message }));
       case 'open':
@@ -214,6 +212,17 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
         return context.add(message.chip);
       case 'removeChip':
         return context.remove(message.index);
+    }
+  }
+
+  /** Change a message that waits; what was written into one that is taken meanwhile becomes a draft. */
+  async #editWaiting({ message, text }: Extract<FromPage, { kind: 'editWaiting' }>): Promise<void> {
+    const { client, store } = this.#parts;
+    try {
+      await client.run('dsh.inbox.edit', { ...ofSession(store.session), message, text });
+    } catch (error) {
+      this.#post({ kind: 'draft', text });
+      throw error;
     }
   }
 

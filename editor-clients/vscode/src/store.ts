@@ -41,7 +41,7 @@ export class Store implements vscode.Disposable {
     if (value.session !== this.session) return;
     this.view = fold(this.view, value);
     this.#untold.push(value);
-    this.#timer ??= setTimeout(() => this.#tell(), JOIN_MS);
+    this.#timer ??= setTimeout(() => this.tell(), JOIN_MS);
   }
 
   /** What was on its way when the replay was asked for comes before it, and then again in its place. */
@@ -79,14 +79,15 @@ export class Store implements vscode.Disposable {
   }
 
   #show(session: string | undefined, view: SessionView): void {
-    this.#tell(); // what came before belongs to the view before
+    this.tell(); // what came before belongs to the view before
     if (this.status?.session !== session) this.status = undefined;
     this.session = session;
     this.view = view;
     this.#changed.fire({ kind: 'view' });
   }
 
-  #tell(): void {
+  /** Tell at once what was taken: whoever reads the whole view would else be told a part of it again. */
+  tell(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     const values = this.#untold;

@@ -6,12 +6,15 @@ import { setTimeout as after } from 'node:timers/promises';
 import { Chat } from '../src/chat.ts';
 import type { FromPage, ToPage } from '../src/chat_messages.ts';
 import { Context } from '../src/context.ts';
+import { fold } from '../src/session.ts';
 import { Store } from '../src/store.ts';
+import { EMPTY, type SessionView } from '../src/view.ts';
 import { EventEmitter, Uri, user } from './fake_vscode.ts';
 
 /** A page that is thrown away when it is hidden, as the editor does. */
 class FakePage {
   readonly told: ToPage[] = [];
+  description: string | undefined;
   visible = true;
   readonly #from = new EventEmitter<FromPage>();
   readonly #hidden = new EventEmitter<void>();
@@ -41,20 +44,24 @@ class FakePage {
 
 let page: FakePage;
 let chat: Chat;
+let store: Store;
 let answer: (accepted: object) => void;
+let refuse: (error: unknown) => void;
 const settled = () => after(5);
 
 beforeEach(async () => {
   user.begin({});
   page = new FakePage();
   const run = () =>
-    new Promise((resolve) => {
+    new Promise((resolve, reject) => {
       answer = resolve;
+      refuse = reject;
     });
+  store = new Store();
   chat = new Chat({
     root: Uri.file('/extension') as never,
     client: { run, connection: { kind: 'running' }, onDidChangeConnection: new EventEmitter().event } as never,
-    store: new Store(),
+    store,
     sessions: { current: async () => 'session', root: '/second' },
     context: new Context(),
     keys: { has: async () => true },
@@ -100,4 +107,48 @@ test('a permission is decided on a page that shows it, and else shown first', as
     page.told.filter(({ kind }) => kind === 'decide'),
     [{ kind: 'decide' }],
   );
+});
+
+/** What a page shows that was told so. */
+function shownBy(told: ToPage[]): SessionView {
+  return told.reduce((view, message) => {
+    if (message.kind === 'view') return message.view;
+    return message.kind === 'values' ? message.values.reduce(fold, view) : view;
+  }, EMPTY);
+}
+
+test('a page that is shown while text streams has each piece of it once', async () => {
+  const value = (type: string, data: object) => ({ dsh: 1, session: 's', time: 0, type, data });
+  const stream = { turn: 1, step: 1, attempt: 1, block: 0, kind: 'text' };
+  store.take(value('turn/start', { turn: 1 }));
+  page.show(false);
+  await after(30);
+  store.take(value('assistant/stream', { ...stream, text: 'One ' }));
+  page.told.length = 0;
+  page.show(true);
+  await after(30);
+  store.take(value('assistant/stream', { ...stream, text: 'two' }));
+  await after(30);
+  assert.deepEqual(
+    shownBy(page.told).live.map(({ text }) => text),
+    ['One two'],
+  );
+});
+
+test('what was written into a waiting message that is taken meanwhile becomes a draft', async () => {
+  page.say({ kind: 'editWaiting', message: 'm', text: 'Rather the tests.' });
+  await settled();
+  refuse(Object.assign(new Error('it is taken'), { data: { code: 'ALREADY_CLAIMED' } }));
+  await settled();
+  assert.deepEqual(
+    page.told.filter(({ kind }) => kind === 'draft'),
+    [{ kind: 'draft', text: 'Rather the tests.' }],
+  );
+});
+
+test('a chat that is opened after its session has the name of it', () => {
+  store.take({ dsh: 1, session: 's', time: 0, type: 'session/title', data: { title: 'The sums' } });
+  const later = new FakePage();
+  chat.resolveWebviewView(later as never);
+  assert.equal(later.description, 'The sums');
 });
