@@ -7,10 +7,10 @@
 
 import * as vscode from 'vscode';
 import type { Chat } from './chat.ts';
-import type { Client } from './client.ts';
+import type { Client, Connection } from './client.ts';
 import { DEMO, keyOwner } from './config.ts';
-import { type Context, fileChip, selectionChip } from './context.ts';
-import { errorCode, messageOf } from './errors.ts';
+import { type Context, documentChip, fileChip, selectionChip } from './context.ts';
+import { errorCode, Left, messageOf } from './errors.ts';
 import type { KeyStore } from './key.ts';
 import { pickMode, pickModel, pickProvider, pickTurn } from './picks.ts';
 import type { Change } from './proposal.ts';
@@ -82,9 +82,9 @@ export const COMMANDS: Record<string, Command> = {
   'dsh.ui.restartServer': ({ client }) => client.restart(),
   'dsh.ui.showLog': ({ log }) => log.show(),
   'dsh.ui.addFile': ({ context, chat }, uri?: vscode.Uri, selected?: vscode.Uri[]) => {
-    const clicked = uri instanceof vscode.Uri ? uri : vscode.window.activeTextEditor?.document.uri;
-    const all = Array.isArray(selected) && selected.length > 0 ? selected : [clicked];
-    for (const one of all) if (one !== undefined) context.add(fileChip(one));
+    const active = vscode.window.activeTextEditor?.document;
+    if (uri instanceof vscode.Uri) for (const one of selected?.length ? selected : [uri]) context.add(fileChip(one));
+    else if (active !== undefined) context.add(documentChip(active));
     return chat.open();
   },
   'dsh.ui.addSelection': ({ context, chat }) => {
@@ -111,6 +111,7 @@ export function registerCommands(parts: Parts): vscode.Disposable[] {
 }
 
 async function tell(error: unknown): Promise<void> {
+  if (error instanceof Left) return;
   const button = errorCode(error) === 'NO_KEY' ? 'Set API Key' : 'Show Log';
   const choice = await vscode.window.showErrorMessage(`DSH: ${messageOf(error)}`, button);
   if (choice === 'Set API Key') await vscode.commands.executeCommand('dsh.ui.setApiKey');
@@ -184,15 +185,19 @@ async function useProvider({ chat, restarts, sessions, store }: Parts, provider:
   if (store.session === session) await sessions.create();
 }
 
-/** Resolves when no turn runs; tells the user if they wait for it. */
-export async function turnHasEnded(store: Store): Promise<void> {
-  if (runningTurn(store.view) === undefined) return;
+const OFF = new Set<Connection['kind']>(['stopped', 'missing', 'noFolder']);
+
+/** Resolves when no turn runs, as none does without a server; tells the user if they wait for it. */
+export async function turnHasEnded(store: Store, client: Parts['client']): Promise<void> {
+  const runs = () => runningTurn(store.view) !== undefined && !OFF.has(client.connection.kind);
+  if (!runs()) return;
   void vscode.window.showInformationMessage('DSH: takes effect when the running turn has ended.');
   await new Promise<void>((resolve) => {
-    const listener = store.onDidChange(() => {
-      if (runningTurn(store.view) !== undefined) return;
-      listener.dispose();
+    const check = () => {
+      if (runs()) return;
+      for (const listener of listeners) listener.dispose();
       resolve();
-    });
+    };
+    const listeners = [store.onDidChange(check), client.onDidChangeConnection(check)];
   });
 }

@@ -1,12 +1,15 @@
 /**
  * Context: what goes with the next message: files and selections that the user has chosen.
  *
- * Rules: nothing is added by itself; what the active editor shows is only suggested.
+ * Rules: nothing is added by itself; what the active editor shows is only suggested; a part of a document stays the
+ * same text while the document is edited; of a document that only the editor has, the text goes along.
  */
 
 import * as path from 'node:path';
 import * as vscode from 'vscode';
 import type { Chip } from './chat_messages.ts';
+import { movedRange } from './moved_range.ts';
+import type { Range } from './protocol.ts';
 
 const MAX_FOUND = 30;
 const MAX_SEARCHED = 5_000;
@@ -25,7 +28,21 @@ export class Context implements vscode.Disposable {
     this.#listeners = vscode.Disposable.from(
       vscode.window.onDidChangeActiveTextEditor((editor) => this.#suggest(editor)),
       vscode.window.onDidChangeTextEditorSelection(({ textEditor }) => this.#suggest(textEditor)),
+      vscode.workspace.onDidChangeTextDocument((event) => this.#follow(event)),
     );
+  }
+
+  /** A document was edited: its parts move with their text; one that is deleted is none any more. */
+  #follow({ document, contentChanges }: vscode.TextDocumentChangeEvent): void {
+    const uri = document.uri.toString();
+    if (contentChanges.length === 0 || !this.chips.some(({ item }) => item.uri === uri)) return;
+    this.chips = this.chips.flatMap((chip): Chip[] => {
+      if (chip.item.uri !== uri) return [chip];
+      if (chip.item.range === undefined) return [documentChip(document)];
+      const range = movedRange(chip.item.range, contentChanges);
+      return range === undefined ? [] : [partChip(document, range)];
+    });
+    this.#changed.fire();
   }
 
   #suggest(editor: vscode.TextEditor | undefined): void {
@@ -111,11 +128,18 @@ export function fileChip(uri: vscode.Uri): Chip {
   return { label: path.posix.basename(uri.path), detail, item: { uri: uri.toString() } };
 }
 
+/** A document; one that is no file is known to nobody else, so that its text is given. */
+export function documentChip(document: vscode.TextDocument): Chip {
+  const chip = fileChip(document.uri);
+  return document.uri.scheme === 'file' ? chip : { ...chip, item: { ...chip.item, text: document.getText() } };
+}
+
 /** What is selected in an editor, whole lines where the selection spans several; undefined if nothing is. */
-export function selectionChip(editor: vscode.TextEditor): Chip | undefined {
-  const { document, selection } = editor;
-  if (selection.isEmpty) return undefined;
-  const { start, end } = selection;
+export function selectionChip({ document, selection }: vscode.TextEditor): Chip | undefined {
+  return selection.isEmpty ? undefined : partChip(document, selection);
+}
+
+function partChip(document: vscode.TextDocument, { start, end }: Range): Chip {
   const last = end.character === 0 && end.line > start.line ? end.line - 1 : end.line;
   const lines = start.line === last ? `${start.line + 1}` : `${start.line + 1}-${last + 1}`;
   const range = {
@@ -123,10 +147,15 @@ export function selectionChip(editor: vscode.TextEditor): Chip | undefined {
     end: { line: end.line, character: end.character },
   };
   const file = fileChip(document.uri);
+  const part = new vscode.Range(start.line, start.character, end.line, end.character);
   return {
     label: `${file.label}:${lines}`,
     detail: `${file.detail}:${lines}`,
-    item: { uri: document.uri.toString(), range },
+    item: {
+      uri: document.uri.toString(),
+      range,
+      ...(document.uri.scheme === 'file' ? {} : { text: document.getText(part) }),
+    },
   };
 }
 

@@ -2,6 +2,9 @@
 
 export const NEEDS_FOLDER = 'open a folder first: the agent works on one';
 
+/** The user left a choice that was theirs: nothing is done, and nothing is wrong. */
+export class Left extends Error {}
+
 /** An answer of the server that says what the user can mend; `code` is stable. */
 export function errorCode(error: unknown): string | undefined {
   return (error as { data?: { code?: string } } | undefined)?.data?.code;

@@ -48,7 +48,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   const corrections = new Corrections(context.workspaceState);
   const isElsewhere = () => chat.focused;
   const reviews = new Reviews({ client: connection, store, files, corrections, log, isElsewhere });
-  const restarts = new Restarts({ idle: () => turnHasEnded(store), restart: () => connection.restart() });
+  const restarts = new Restarts({ idle: () => turnHasEnded(store, connection), restart: () => connection.restart() });
   connection.resume = () => sessions.resume();
   context.subscriptions.push(
     log,

@@ -3,8 +3,9 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { setTimeout as after } from 'node:timers/promises';
-import { COMMANDS, type Parts } from '../src/commands.ts';
-import { user } from './fake_vscode.ts';
+import { COMMANDS, type Parts, turnHasEnded } from '../src/commands.ts';
+import { Store } from '../src/store.ts';
+import { EventEmitter, user } from './fake_vscode.ts';
 
 let done: string[];
 let parts: Parts;
@@ -33,4 +34,21 @@ test('the chat opens before the server starts again for the demo, and takes no f
   await COMMANDS['dsh.ui.useDemo']?.(parts);
   assert.equal(user.settings.get('dsh.model.provider'), 'demo');
   assert.deepEqual(done, ['the cursor is in the input', 'the server knows', 'the session is there']);
+});
+
+test('a server that has stopped for good in mid-turn is not waited for', async () => {
+  const store = new Store();
+  store.take({ dsh: 1, session: 's', time: 0, type: 'turn/start', data: { turn: 1 } });
+  const changed = new EventEmitter<unknown>();
+  const client = { connection: { kind: 'running' }, onDidChangeConnection: changed.event };
+  let ended = false;
+  const waits = turnHasEnded(store, client as never).then(() => {
+    ended = true;
+  });
+  await after(20);
+  assert.equal(ended, false);
+  client.connection = { kind: 'stopped' };
+  changed.fire(client.connection);
+  await waits;
+  await turnHasEnded(store, client as never);
 });

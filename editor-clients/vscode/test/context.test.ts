@@ -1,9 +1,9 @@
-/** Context: what is suggested is what is selected now. */
+/** Context: what is suggested is what is selected now, and what was chosen stays the same text. */
 
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
-import { Context } from '../src/context.ts';
-import { Selection, Uri, user, workspace } from './fake_vscode.ts';
+import { Context, documentChip, selectionChip } from '../src/context.ts';
+import { Range, Selection, Uri, user, workspace } from './fake_vscode.ts';
 
 beforeEach(() => user.begin({ '/project/a.py': 'one two\nthree\n' }));
 
@@ -52,4 +52,34 @@ test('a query that is typed further is not searched for', async () => {
   const [first, second] = await Promise.all([context.find('a'), context.find('a.p')]);
   assert.deepEqual(first, []);
   assert.equal(second.length, 1);
+});
+
+const chosen = ({ chips }: Context) => chips.map(({ label, item: { range, text } }) => ({ label, range, text }));
+
+test('a part that was chosen stays the same text while its document is edited, until that is deleted', async () => {
+  const document = await workspace.openTextDocument(Uri.file('/project/a.py'));
+  const other = await workspace.openTextDocument(Uri.file('/project/b.py'));
+  const context = new Context();
+  const chip = selectionChip({ document, selection: new Selection(1, 0, 1, 5) } as never);
+  if (chip) context.add(chip);
+  document.replace(new Range(0, 0, 0, 0), 'zero\n');
+  other.replace(new Range(0, 0, 0, 0), 'elsewhere\n');
+  const range = { start: { line: 2, character: 0 }, end: { line: 2, character: 5 } };
+  assert.deepEqual(chosen(context), [{ label: 'a.py:3', range, text: undefined }]);
+  document.replace(new Range(1, 0, 3, 0), '');
+  assert.deepEqual(chosen(context), []);
+});
+
+test('of a document that is no file the text goes along, as it reads when it is sent', async () => {
+  const document = await workspace.openTextDocument({ content: 'one two\nthree\n' });
+  const context = new Context();
+  const chip = selectionChip({ document, selection: new Selection(0, 4, 0, 7) } as never);
+  if (chip) context.add(chip);
+  context.add(documentChip(document as never));
+  document.replace(new Range(0, 0, 0, 3), 'more');
+  document.replace(new Range(0, 6, 0, 6), 'x');
+  assert.deepEqual(
+    chosen(context).map(({ text }) => text),
+    ['txwo', 'more txwo\nthree\n'],
+  );
 });

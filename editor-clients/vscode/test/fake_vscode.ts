@@ -5,97 +5,9 @@
  */
 
 import * as path from 'node:path';
+import { Disposable, EndOfLine, EventEmitter, Position, Range, Selection, Uri } from './fake_vscode_values.ts';
 
-type Listener<T> = (value: T) => void;
-
-export class Disposable {
-  readonly #run: () => void;
-  constructor(run: () => void) {
-    this.#run = run;
-  }
-  static from(...all: { dispose(): void }[]): Disposable {
-    return new Disposable(() => all.forEach((one) => void one.dispose()));
-  }
-  dispose(): void {
-    this.#run();
-  }
-}
-
-export class EventEmitter<T> {
-  readonly #listeners = new Set<Listener<T>>();
-  event = (listener: Listener<T>): Disposable => {
-    this.#listeners.add(listener);
-    return new Disposable(() => this.#listeners.delete(listener));
-  };
-  fire(value: T): void {
-    for (const listener of this.#listeners) listener(value);
-  }
-  dispose(): void {
-    this.#listeners.clear();
-  }
-}
-
-type UriParts = { scheme: string; authority: string; path: string; query: string };
-
-export class Uri {
-  readonly scheme: string;
-  readonly authority: string;
-  readonly path: string;
-  readonly query: string;
-  constructor({ scheme, authority, path, query }: UriParts) {
-    this.scheme = scheme;
-    this.authority = authority;
-    this.path = path;
-    this.query = query;
-  }
-  static parse(text: string): Uri {
-    const [, scheme = '', authority = '', path = '', query = ''] =
-      /^([\w+.-]+):(?:\/\/([^/]*))?([^?]*)(?:\?(.*))?$/.exec(text) ?? [];
-    return new Uri({ scheme, authority, path, query });
-  }
-  static file(path: string): Uri {
-    return new Uri({ scheme: 'file', authority: '', path, query: '' });
-  }
-  static joinPath(base: Uri, ...more: string[]): Uri {
-    return base.with({ path: [base.path, ...more].join('/') });
-  }
-  get fsPath(): string {
-    return this.path;
-  }
-  with(changes: Partial<UriParts>): Uri {
-    const { scheme, authority, path, query } = this;
-    return new Uri({ scheme, authority, path, query, ...changes });
-  }
-  toString(): string {
-    return `${this.scheme}://${this.authority}${this.path}${this.query ? `?${this.query}` : ''}`;
-  }
-}
-
-export class Position {
-  readonly line: number;
-  readonly character: number;
-  constructor(line: number, character: number) {
-    this.line = line;
-    this.character = character;
-  }
-}
-
-export class Range {
-  readonly start: Position;
-  readonly end: Position;
-  constructor(...at: [Position, Position] | [number, number, number, number]) {
-    this.start = at.length === 2 ? at[0] : new Position(at[0], at[1]);
-    this.end = at.length === 2 ? at[1] : new Position(at[2], at[3]);
-  }
-  get isEmpty(): boolean {
-    return this.start.line === this.end.line && this.start.character === this.end.character;
-  }
-}
-export class Selection extends Range {
-  get active(): Position {
-    return this.end;
-  }
-}
+export * from './fake_vscode_values.ts';
 
 export class WorkspaceEdit {
   readonly edits: { uri: Uri; range: Range; text: string }[] = [];
@@ -112,24 +24,6 @@ export class CodeLens {
     this.command = command;
   }
 }
-
-export class ThemeIcon {
-  readonly id: string;
-  constructor(id: string) {
-    this.id = id;
-  }
-}
-
-export class FileSystemError extends Error {
-  static FileNotFound(uri: Uri): FileSystemError {
-    return new FileSystemError(`not found: ${uri}`);
-  }
-}
-export const EndOfLine = { LF: 1, CRLF: 2 };
-export const FileType = { File: 1 };
-export const FileChangeType = { Changed: 1, Created: 2 };
-export const QuickPickItemKind = { Separator: -1, Default: 0 };
-export const ConfigurationTarget = { Global: 1, Workspace: 2 };
 
 // -- documents ------------------------------------------------------------------------------------------------------
 
@@ -148,8 +42,8 @@ export class FakeDocument {
   get lineCount(): number {
     return this.#text.split('\n').length;
   }
-  getText(): string {
-    return this.#text;
+  getText(range?: Range): string {
+    return range ? this.#text.slice(this.#offsetAt(range.start), this.#offsetAt(range.end)) : this.#text;
   }
   lineAt(line: number): { range: Range } {
     const length = (this.#text.split('\n')[line] ?? '').length;
@@ -301,6 +195,7 @@ export const window = {
   },
   registerWebviewViewProvider: none,
   showInputBox: async () => user.types,
+  showWorkspaceFolderPick: async () => undefined, // they leave it
   async showTextDocument(of: FakeDocument | Uri, how: { selection?: Range } = {}): Promise<void> {
     const document = of instanceof Uri ? await workspace.openTextDocument(of) : of;
     user.opened.push({ path: document.uri.path, ...(how.selection ? { line: how.selection.start.line } : {}) });
@@ -334,6 +229,9 @@ export const commands = {
     }
   },
 };
+export const extensions = {
+  getExtension: (id: string) => user.extensions.get(id),
+};
 export const languages = { registerCodeLensProvider: none };
 
 // -- the user -------------------------------------------------------------------------------------------------------
@@ -344,6 +242,7 @@ export const user = {
   settings: new Map<string, unknown>(),
   context: new Map<string, unknown>(),
   clicks: new Set<string>(),
+  extensions: new Map<string, { activate(): Promise<unknown> }>(),
   answer: undefined as (() => Promise<string | undefined>) | undefined, // else at once, by what they click
   told: [] as string[],
   /** The proposals that the editor asked about, since their tabs were closed unsaved. */
@@ -358,7 +257,8 @@ export const user = {
   /** Begin with an empty editor. */
   begin(files: Record<string, string> = {}): void {
     user.files = new Map(Object.entries(files));
-    for (const some of [user.settings, user.context, user.clicks, user.ticked, providers]) some.clear();
+    for (const some of [user.settings, user.context, user.clicks, user.ticked, user.extensions, providers])
+      some.clear();
     user.walkthroughIsKnown = false;
     user.told = [];
     user.asked = [];
