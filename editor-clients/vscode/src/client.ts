@@ -115,18 +115,14 @@ export class Client implements vscode.Disposable {
       return;
     }
     this.#set({ kind: 'starting' });
-    const launch = await this.#finder.find();
-    if (launch === undefined) {
-      this.#set({ kind: 'missing' });
-      return;
-    }
-    this.#log.info(`the server is taken from ${launch.from}: ${launch.command} ${launch.args.join(' ')}`);
-    const key = await this.#keys.env();
-    const env = { ...process.env, ...key };
-    const executable = { command: launch.command, args: launch.args, options: { env, cwd: folder } };
-    const client = this.#build({ run: executable, debug: executable }, Object.keys(key).length > 0);
-    this.#client = client;
+    let client: LanguageClient | undefined;
     try {
+      client = await this.#found(folder);
+      if (client === undefined) {
+        this.#set({ kind: 'missing' });
+        return;
+      }
+      this.#client = client;
       await client.start();
       await this.resume();
       this.#set({ kind: 'running' });
@@ -134,6 +130,17 @@ export class Client implements vscode.Disposable {
       if (this.#client === client) await this.#drop();
       this.#set({ kind: 'stopped', reason: messageOf(error), restarts: false });
     }
+  }
+
+  /** A client for the server that is found, not started yet; nothing if there is none. */
+  async #found(folder: string): Promise<LanguageClient | undefined> {
+    const launch = await this.#finder.find();
+    if (launch === undefined) return undefined;
+    this.#log.info(`the server is taken from ${launch.from}: ${launch.command} ${launch.args.join(' ')}`);
+    const key = await this.#keys.env();
+    const env = { ...process.env, ...key };
+    const executable = { command: launch.command, args: launch.args, options: { env, cwd: folder } };
+    return this.#build({ run: executable, debug: executable }, Object.keys(key).length > 0);
   }
 
   #build(server: ServerOptions, keyIsStored: boolean): LanguageClient {

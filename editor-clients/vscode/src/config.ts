@@ -43,15 +43,22 @@ function place(target: JsonObject, path: string[], value: Json): void {
   place(inner, rest, value);
 }
 
-/** The command line that starts the server, if the user has configured one. */
+/**
+ * The command line that starts the server, if the user has configured one.
+ *
+ * Throws if the setting is something else: the editor marks it where it is written, and hands it over as it is.
+ */
 export function configuredServer(): string[] | undefined {
-  const command = vscode.workspace.getConfiguration(SECTION).get<string[]>('client.server') ?? [];
+  const command = vscode.workspace.getConfiguration(SECTION).get<unknown>('client.server') ?? [];
+  const isCommand = Array.isArray(command) && command.every((word) => typeof word === 'string') && command[0] !== '';
+  if (!isCommand)
+    throw new Error('the setting dsh.client.server must be a list: a program and its arguments, each in quotes');
   return command.length > 0 ? command : undefined;
 }
 
 /** The environment variable that a stored key is handed over in; the server is told its name. */
 export function keyVariable(): string {
-  return vscode.workspace.getConfiguration(SECTION).get<string | null>('model.apiKeyEnv') ?? 'DSH_API_KEY';
+  return vscode.workspace.getConfiguration(SECTION).get<string | null>('model.apiKeyEnv') || 'DSH_API_KEY';
 }
 
 /** The variables that providers are known by, which the server reads by itself. */
@@ -65,7 +72,7 @@ const VARIABLES: Record<string, string> = {
 export function readVariable(): string | undefined {
   const configuration = vscode.workspace.getConfiguration(SECTION);
   const named = configuration.get<string | null>('model.apiKeyEnv');
-  return named ?? VARIABLES[configuration.get<string>('model.provider') ?? ''];
+  return named || VARIABLES[configuration.get<string>('model.provider') ?? ''];
 }
 
 export const DEMO = 'demo';
@@ -77,7 +84,7 @@ export const PROVIDERS = Object.keys(VARIABLES);
 export function keyOwner(): string {
   const configuration = vscode.workspace.getConfiguration(SECTION);
   const named = configuration.get<string | null>('model.apiKeyEnv');
-  return named ?? configuration.get<string>('model.provider') ?? '';
+  return named || (configuration.get<string>('model.provider') ?? '');
 }
 
 /** The endpoint that the user has named, if they have. */

@@ -121,10 +121,11 @@ export function modelsOf(
 /** A turn with edits that landed, the newest first. */
 export async function pickTurn(view: SessionView): Promise<number | undefined> {
   const rows = view.turns
-    .filter((turn) => turn.items.some((item) => item.kind === 'review'))
-    .map((turn) => {
+    .map((turn) => ({ turn, files: turn.items.flatMap((item) => (item.kind === 'review' ? item.files : [])) }))
+    .map(({ turn, files }) => ({ turn, files: files.filter(({ hunks }) => hunks.some(({ landed }) => landed)) }))
+    .filter(({ files }) => files.length > 0)
+    .map(({ turn, files }) => {
       const asked = turn.items.find((item) => item.kind === 'user');
-      const files = turn.items.flatMap((item) => (item.kind === 'review' ? item.files : []));
       const names = [...new Set(files.map(({ uri }) => vscode.workspace.asRelativePath(vscode.Uri.parse(uri))))];
       return {
         label: `Turn ${turn.turn}`,

@@ -48,8 +48,17 @@ export class ServerFinder {
 
   async #candidates(): Promise<[python: string, from: string][]> {
     const own: [string, string][] = [[interpreterIn(this.#home), "the extension's own install"]];
-    const selected = vscode.workspace.isTrusted ? await selectedInterpreter() : undefined;
+    const selected = await this.#selected();
     return selected === undefined ? own : [...own, [selected, 'the selected interpreter']];
+  }
+
+  /** The interpreter that the user selected; an extension that fails to say which one leaves the others. */
+  async #selected(): Promise<string | undefined> {
+    if (!vscode.workspace.isTrusted) return undefined;
+    return selectedInterpreter().catch((error: unknown) => {
+      this.#log.warn(`the selected interpreter is not known: ${String(error)}`);
+      return undefined;
+    });
   }
 
   async #hasServer(python: string): Promise<boolean> {
@@ -130,7 +139,7 @@ export class ServerFinder {
   }
 
   async #python(): Promise<string | undefined> {
-    const selected = vscode.workspace.isTrusted ? await selectedInterpreter() : undefined;
+    const selected = await this.#selected();
     const names = WINDOWS ? ['py', 'python'] : ['python3', 'python3.13', 'python3.12', 'python3.11', 'python'];
     for (const python of selected === undefined ? names : [selected, ...names]) {
       const found = await run(python, ['-c', 'import sys; print(*sys.version_info[:2])'], {

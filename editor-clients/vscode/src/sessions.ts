@@ -6,7 +6,7 @@
 
 import * as vscode from 'vscode';
 import type { Client } from './client.ts';
-import { errorCode, messageOf, NEEDS_FOLDER } from './errors.ts';
+import { errorCode, Left, messageOf, NEEDS_FOLDER } from './errors.ts';
 import type { Summary } from './protocol.ts';
 import type { Store } from './store.ts';
 
@@ -65,15 +65,14 @@ export class Sessions {
   }
 
   async open(session: string): Promise<void> {
-    this.#store.beginReplay(session);
+    const replay = this.#store.beginReplay(session);
     try {
       const { summary } = await this.#client.run('dsh.session.open', { session });
+      if (!this.#store.endReplay(replay)) return; // another one was chosen meanwhile
       this.root = summary.root;
-    } catch (error) {
-      this.#store.dropReplay();
-      throw error;
+    } finally {
+      this.#store.dropReplay(replay);
     }
-    this.#store.endReplay();
     await this.#kept.update(KEPT, session);
   }
 
@@ -159,7 +158,11 @@ function rowOf(summary: Summary, current: string | undefined): SessionRow {
   };
 }
 
-/** In a workspace of several folders: the folder of the active editor, else the one that the user chooses. */
+/**
+ * In a workspace of several folders: the folder of the active editor, else the one that the user chooses.
+ *
+ * Throws `Left` if they choose none.
+ */
 async function chosenRoot(): Promise<vscode.Uri> {
   const folders = vscode.workspace.workspaceFolders ?? [];
   const [first] = folders;
@@ -169,5 +172,6 @@ async function chosenRoot(): Promise<vscode.Uri> {
   const around = active && vscode.workspace.getWorkspaceFolder(active);
   const folder =
     around ?? (await vscode.window.showWorkspaceFolderPick({ placeHolder: 'Which folder is the session about?' }));
-  return (folder ?? first).uri;
+  if (folder === undefined) throw new Left('choose the folder that the session is about');
+  return folder.uri;
 }

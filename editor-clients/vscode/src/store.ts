@@ -14,7 +14,7 @@ import { EMPTY, type SessionView } from './view.ts';
 
 export type Change = { kind: 'values'; values: StreamValue[] } | { kind: 'view' } | { kind: 'status' };
 
-type Replay = { session: string; view: SessionView; seq: number };
+export type Replay = { session: string; view: SessionView; seq: number };
 
 const JOIN_MS = 16; // values are told together once a frame
 
@@ -58,19 +58,22 @@ export class Store implements vscode.Disposable {
     this.#changed.fire({ kind: 'status' });
   }
 
-  /** Fold what comes for this session from its beginning, until `endReplay`. */
-  beginReplay(session: string): void {
+  /** Fold what comes for this session from its beginning, until `endReplay`; it takes the place of one before it. */
+  beginReplay(session: string): Replay {
     this.#replay = { session, view: EMPTY, seq: -1 };
+    return this.#replay;
   }
 
-  endReplay(): void {
-    const replay = this.#replay;
+  /** Show what was replayed; false if another replay has taken its place. */
+  endReplay(replay: Replay): boolean {
+    if (replay !== this.#replay) return false;
     this.#replay = undefined;
-    if (replay !== undefined) this.#show(replay.session, replay.view);
+    this.#show(replay.session, replay.view);
+    return true;
   }
 
-  dropReplay(): void {
-    this.#replay = undefined;
+  dropReplay(replay: Replay): void {
+    if (replay === this.#replay) this.#replay = undefined;
   }
 
   /** Show a session that has no events yet, or none at all. */

@@ -55,3 +55,11 @@ test('a key that is asked for in the demo is that of the provider that is meant'
   assert.equal(await keys.has(), true);
   assert.deepEqual(await keys.env(), { DSH_API_KEY: 'sk-secret' });
 });
+
+test('a variable without a name is none: the key goes by the name that the server is told', async () => {
+  user.settings.set('dsh.model.apiKeyEnv', '');
+  user.types = 'sk-secret';
+  assert.equal(await keys.ask(), true);
+  assert.deepEqual([...secrets.stored], [['key:deepseek', 'sk-secret']]);
+  assert.deepEqual(await keys.env(), { DSH_API_KEY: 'sk-secret' });
+});

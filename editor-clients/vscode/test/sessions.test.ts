@@ -3,9 +3,10 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { setTimeout as after } from 'node:timers/promises';
+import { Left } from '../src/errors.ts';
 import { Sessions } from '../src/sessions.ts';
 import { Store } from '../src/store.ts';
-import { user } from './fake_vscode.ts';
+import { Uri, user, workspace } from './fake_vscode.ts';
 
 beforeEach(() => user.begin());
 
@@ -24,4 +25,52 @@ test('one session is made for all who need one before it is there', async () => 
   });
   assert.deepEqual(await Promise.all([sessions.current(), sessions.current()]), ['made-1', 'made-1']);
   assert.equal(await sessions.current(), 'made-1');
+});
+
+test('of two sessions that are chosen one after the other the last one is shown and kept', async () => {
+  const kept = new Map<string, unknown>();
+  const store = new Store();
+  const answers = new Map<string, (error?: Error) => void>();
+  const run = (_: string, { session }: { session: string }) =>
+    new Promise((resolve, reject) => {
+      const answer = { summary: { session, root: `/${session}` }, lastSeq: 0 };
+      answers.set(session, (error) => (error ? reject(error) : resolve(answer)));
+    });
+  const sessions = new Sessions({
+    client: { start: async () => {}, run } as never,
+    store,
+    kept: { get: () => undefined, update: async (key: string, value: unknown) => kept.set(key, value) } as never,
+    log: {} as never,
+  });
+  const says = (session: string) =>
+    store.take({ dsh: 1, session, seq: 0, time: 0, type: 'session/title', data: { title: `That of ${session}` } });
+  for (const end of [undefined, new Error('another window has it')]) {
+    const first = sessions.open('first').catch(() => {});
+    const second = sessions.open('second');
+    says('second');
+    answers.get('first')?.(end);
+    await first;
+    answers.get('second')?.();
+    await second;
+    assert.deepEqual([store.session, store.view.title], ['second', 'That of second']);
+    assert.deepEqual([sessions.root, [...kept.values()]], ['/second', ['second']]);
+    store.clear('other');
+    kept.clear();
+  }
+});
+
+test('whoever leaves the choice of a folder has begun no session', async () => {
+  workspace.workspaceFolders = [
+    { uri: Uri.file('/one'), name: 'one' },
+    { uri: Uri.file('/two'), name: 'two' },
+  ];
+  const ran: string[] = [];
+  const sessions = new Sessions({
+    client: { start: async () => {}, run: async (command: string) => ran.push(command) } as never,
+    store: new Store(),
+    kept: { get: () => undefined, update: async () => {} } as never,
+    log: {} as never,
+  });
+  await assert.rejects(sessions.current(), Left);
+  assert.deepEqual(ran, []);
 });

@@ -21,12 +21,12 @@ test('where no session is shown, the first word of a new one makes it the curren
 test('what a session says while its replay is on its way is shown once, in its place', () => {
   const store = new Store();
   const started = (seq: number, turn: number) => ({ ...value('old', seq), type: 'turn/start', data: { turn } });
-  store.beginReplay('old');
+  const replay = store.beginReplay('old');
   store.take(started(7, 2));
   for (const again of [value('old', 0), started(3, 1), started(7, 2), value('old', 8, 'Another title')]) {
     store.take(again);
   }
-  store.endReplay();
+  store.endReplay(replay);
   assert.deepEqual(
     store.view.turns.map(({ turn }) => turn),
     [1, 2],
