@@ -84,13 +84,20 @@ def moved(hunk: Hunk, changes: Sequence[Change], after: Rope) -> Hunk | None:
     """The hunk after changes elsewhere, in the text after all of them; None if one touched the hunk's lines."""
     span = hunk.span
     for change in changes:
-        if change.span.end <= span.start:
+        if change.span == span and span.start == span.end:  # typed where lines are to be put in: its line stays below
+            span = span.shifted(len(change.text) - len(_begun_line(change.text)))
+        elif change.span.end <= span.start:
             span = span.shifted(change.growth)
         elif change.span.start < span.end:
             return None
     starts_line = span.start == 0 or after[span.start - 1] in "\r\n"
     ends_line = hunk.old.endswith(("\r", "\n")) or not hunk.old or span.end == len(after)
     return replace(hunk, span=span) if starts_line and ends_line else None
+
+
+def _begun_line(text: str) -> str:
+    """What a text has of a line that it does not end."""
+    return text[max(text.rfind("\n"), text.rfind("\r")) + 1 :]
 
 
 def _uncut(hunk: Hunk, change: Change, after: Rope) -> Hunk | None:

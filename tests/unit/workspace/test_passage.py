@@ -99,6 +99,30 @@ def test_a_hunk_moves_exactly_when_its_own_lines_still_stand_whole(change: Chang
         assert "\nthree\n" not in "\n" + after, "typing beside the hunk was taken for a conflict"
 
 
+INSERTION = Hunk(id="h", span=Span(8, 8), old="", new="2.5\n")
+
+
+@given(typed)
+def test_an_insertion_moves_unless_the_lines_beside_it_became_one(change: Change) -> None:
+    after = change.apply(BEFORE)
+    hunk = moved(INSERTION, [change], Rope.of(after))
+    if hunk is not None:
+        assert hunk.span.start == 0 or after[hunk.span.start - 1] == "\n"
+    else:
+        assert change.span.start < INSERTION.span.start <= change.span.end
+
+
+@pytest.mark.parametrize(
+    ("typed", "place"), [("x", 8), ("    ", 8), ("x\n", 10), ("x\ny", 10), ("\n", 9), ("x\ry\r\n", 13)]
+)
+def test_what_is_typed_where_lines_are_to_be_put_in_is_no_conflict(typed: str, place: int) -> None:
+    change = Change(INSERTION.span, typed)
+    before = Rope.of(BEFORE)
+    hunk = Passage(before, before.changed(change), [change]).follow(INSERTION)
+    assert hunk is not None
+    assert hunk.span == Span(place, place)
+
+
 @pytest.mark.parametrize("at", [4, 8])
 def test_another_line_with_the_same_text_is_not_the_place_of_a_line_that_is_gone(at: int) -> None:
     gone = Change(THREE.span, "")
