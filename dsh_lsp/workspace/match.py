@@ -26,6 +26,7 @@ from dsh_lsp.workspace.text import (
     bare_lines,
     count_line_ends,
     line_end_of,
+    same_lines,
     split_lines,
     with_line_ending,
 )
@@ -106,7 +107,9 @@ def ended_like(document: Rope, content: str) -> str:
         first, last = (before.place_at(at)[0] for at in (change.span.start, change.span.end))
         result += [*lines[kept:first], with_line_ending(change.text, end)]
         kept = last if change.span.end < len(before) else len(lines)
-    return "".join([*result, *lines[kept:]])
+    whole = "".join([*result, *lines[kept:]])
+    # A `\r` that stays may join the `\n` of an empty line that comes to stand behind it.
+    return whole if same_lines(whole, content) else with_line_ending(content, end)
 
 
 def _windows(lines: Sequence[str], wanted: Sequence[str], fold: Callable[[str], str]) -> list[Span]:

@@ -223,6 +223,7 @@ def test_an_ambiguity_is_told_with_the_lines_whatever_ends_them(end: str) -> Non
         ("a\r\nb\r\nc\n", "", ""),
         ("a\r\nb\r\nc\n", "c\n", "c\n"),
         ("a\r\nb\r\nc\n", "a\nb\n", "a\r\nb\r\n"),
+        ("a\n\r", "a\n\n\n", "a\n\n\n"),
     ],
 )
 def test_a_whole_new_text_leaves_the_line_ends_of_lines_that_stay(document: str, content: str, after: str) -> None:
