@@ -48,7 +48,7 @@ from dsh_lsp.workspace.edits import (
 )
 from dsh_lsp.workspace.order import Order, Ticket
 from dsh_lsp.workspace.pages import is_large, read_page
-from dsh_lsp.workspace.passage import Absent, Landed, Touched, Verdict, judge
+from dsh_lsp.workspace.passage import Absent, Landed, Touched, Verdict, judge, judge_unsent
 from dsh_lsp.workspace.paths import NOTHING, Guarded, effects_of, resolve, shown
 from dsh_lsp.workspace.places import around
 from dsh_lsp.workspace.port import Found, Listing, OpenDocument, Page, Query
@@ -114,7 +114,7 @@ class _File:
 
     def rebase(self, text: Rope) -> list[HunkOutcome]:
         """Move the hunks to another text; those whose own lines changed are conflicts."""
-        verdicts = judge(self.text, self.undecided(), text)
+        verdicts = judge_unsent(self.text, self.undecided(), text)
         self.text = text
         self.hunks = [
             verdict.hunk if isinstance(verdict := verdicts.get(hunk.id), Absent) else hunk for hunk in self.hunks
@@ -350,7 +350,7 @@ def write_hunks(prepared: Prepared, base: Rope | None, hunks: Sequence[Hunk]) ->
         return Rope.of(hunks[0].new), {hunks[0].id: Landed(Span(0, len(hunks[0].new)))}
     found = read_file(path, name)
     before = Rope.of(found.text)
-    verdicts = judge(base, hunks, before)
+    verdicts = judge_unsent(base, hunks, before)
     ready = [verdict.hunk for verdict in verdicts.values() if isinstance(verdict, Absent)]
     if not ready:
         return before, verdicts

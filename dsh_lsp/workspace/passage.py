@@ -133,6 +133,15 @@ def judge(before: Rope, hunks: Sequence[Hunk], after: Rope) -> dict[str, Verdict
     return verdicts
 
 
+def judge_unsent(before: Rope, hunks: Sequence[Hunk], after: Rope) -> dict[str, Verdict]:
+    """As `judge`, of hunks that nobody has been sent: what may be lines of theirs that were changed cannot be."""
+    verdicts, passage = judge(before, hunks, after), Passage(before, after)
+    for hunk in hunks:
+        if isinstance(verdicts[hunk.id], Touched) and (there := passage.follow(hunk)) is not None:
+            verdicts[hunk.id] = Absent(there)
+    return verdicts
+
+
 class _Comparison:
     """Two texts by their lines alone."""
 
@@ -159,12 +168,15 @@ class _Comparison:
         return there and standing(hunk, self.after, _translated(there.span, self.plain.after, self.after))
 
     def left(self, hunk: Hunk) -> Hunk | None:
-        """The hunk after, if its lines were left as they were, to the character."""
-        if (home := _kept_at(hunk.span, self.changes)) is None:
+        """The hunk after, if its lines were left as they were, to the character; if it has none, between others."""
+        home = _kept_at(hunk.span, self.changes)
+        place = home or (_between(hunk.span.start, self.changes, self.after) if not hunk.old else None)
+        if place is None:
             return None
         start, near = self._near(hunk.span)
         verdict = near.judge([replace(hunk, span=hunk.span.shifted(-start))])[hunk.id]
-        return replace(hunk, span=home) if isinstance(verdict, Absent) else None
+        expected = Touched if home is None else Absent
+        return replace(hunk, span=place) if isinstance(verdict, expected) else None
 
     def _near(self, span: Span) -> tuple[int, _Comparison]:
         """The lines around a place that was kept, and where they begin: what differs far away tells nothing of it."""
@@ -220,6 +232,18 @@ def _kept_at(place: Span, changes: Sequence[Change]) -> Span | None:
         elif change.span.start < place.end or (change.span.start == place.end and empty):
             return None
     return place.shifted(growth)
+
+
+def _between(place: int, changes: Sequence[Change], after: Rope) -> Span | None:
+    """Where a place between two lines is after changes that left one of them; what came in there stays above it."""
+    growth = 0
+    for change in changes:
+        if change.span.end <= place:
+            growth += change.growth
+        elif change.span.start < place:
+            return None
+    there = place + growth
+    return Span(there, there) if there == 0 or after[there - 1] in "\r\n" else None
 
 
 def _plain(hunk: Hunk, text: Rope) -> Hunk:

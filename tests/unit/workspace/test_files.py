@@ -97,12 +97,15 @@ async def test_a_new_file_is_created_with_its_folders(tmp_path: Path) -> None:
         ("a\nb\nc\n# new\n", "a\nB\nc\n# new\n", "landed"),
         ("# new\na\nb\nc\n", "# new\na\nB\nc\n", "landed"),
         ("a\nmine\nc\n", "a\nmine\nc\n", "conflict"),
+        ("a\nb\nC\n", "a\nb\nnew\nC\n", "landed"),
+        ("a\nmine\nC\n", "a\nmine\nC\n", "conflict"),
     ],
 )
 @pytest.mark.parametrize("moment", ["before the question", "while it is asked"])
 async def test_what_another_program_wrote_meanwhile_stays(
     tmp_path: Path, now: str, then: str, outcome: str, moment: str
 ) -> None:
+    proposed = "a\nb\nnew\nc\n" if now.endswith("C\n") else "a\nB\nc\n"
     path = tmp_path / "a.txt"
     path.write_text("a\nb\nc\n")
 
@@ -115,7 +118,7 @@ async def test_what_another_program_wrote_meanwhile_stays(
     base = await workspace.read("a.txt")
     if moment == "before the question":
         path.write_text(now)
-    edit = FileEdit(path="a.txt", base=base, new=Rope.of("a\nB\nc\n"))
+    edit = FileEdit(path="a.txt", base=base, new=Rope.of(proposed))
     (became,) = await workspace.propose([edit], signal=AbortSignal())
     assert path.read_text() == then
     assert became.outcome == outcome

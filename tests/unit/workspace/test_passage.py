@@ -123,6 +123,28 @@ def test_what_is_typed_where_lines_are_to_be_put_in_is_no_conflict(typed: str, p
     assert hunk.span == Span(place, place)
 
 
+@pytest.mark.parametrize(
+    ("after", "place"),
+    [
+        ("one\ntwo\nTHREE\nfour\nfive\n", 8),
+        ("one\nTWO!\nthree\nfour\nfive\n", 9),
+        ("one\ntwo\nother\nthree\nfour\nfive\n", 14),
+        ("one\ntwo\nfour\nfive\n", 8),
+        ("zero\none\nthree\nfour\n", 9),
+        ("one\ntwo\nTHREE", 8),
+        ("one\r\ntwo\r\nTHREE\r\nfour\r\nfive\r\n", 10),
+        ("one\nTWO\nTHREE\nfour\nfive\n", None),
+        ("", None),
+        ("one\ntwo\n2.5\nTHREE\nfour\nfive\n", None),
+    ],
+    ids=["below", "above", "between", "below gone", "above gone", "unended", "ends", "both", "all", "made already"],
+)
+def test_a_text_that_kept_a_line_beside_an_insertion_has_a_place_for_it(after: str, place: int | None) -> None:
+    there = Passage(Rope.of(BEFORE), Rope.of(after)).follow(INSERTION)
+    assert (there and there.span) == (None if place is None else Span(place, place))
+    assert isinstance(verdicts(BEFORE, [INSERTION], after)["h"], Landed if "2.5" in after else Touched)
+
+
 @pytest.mark.parametrize("at", [4, 8])
 def test_another_line_with_the_same_text_is_not_the_place_of_a_line_that_is_gone(at: int) -> None:
     gone = Change(THREE.span, "")
