@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import unquote_to_bytes, urlsplit
 
 import anyio
 from pygls import uris
@@ -32,6 +33,7 @@ from dsh_lsp.workspace.text import Change, Span, is_saved
 
 Encoding = Literal["utf-8", "utf-16", "utf-32"]
 
+_LOCALHOST = re.compile("file://localhost/", re.IGNORECASE)  # this machine, as RFC 8089 has it
 _DRIVE = re.compile(r"/?[A-Za-z]:[/\\]")
 
 PAUSE_S = 2.0  # no key for so long: nobody is typing
@@ -41,7 +43,9 @@ def spelled_path_of(uri: str) -> Path | None:
     """The path that a `file:` URI spells, no link followed; None for any other scheme."""
     if not uri.lower().startswith("file:"):
         return None
-    path = uris.to_fs_path(uri)
+    path = uris.to_fs_path(_LOCALHOST.sub("file:///", uri))
+    if path and "\ufffd" in path:  # what stands for bytes that are no UTF-8, as a file's name may be
+        path = os.fsdecode(unquote_to_bytes(urlsplit(uri).path))
     if path and _DRIVE.match(path):
         path = path.lstrip("/")
         path = path[0].lower() + path[1:]  # clients spell it as they like: C:, c:, c%3A
@@ -56,7 +60,10 @@ def path_of(uri: str) -> Path | None:
 
 def uri_of(path: Path) -> str:
     """The `file:` URI of a path."""
-    return str(uris.from_fs_path(str(path)))
+    try:
+        return str(uris.from_fs_path(str(path)))
+    except UnicodeEncodeError:
+        return path.as_uri()  # of bytes
 
 
 def identity(uri: str) -> str:

@@ -97,11 +97,22 @@ def test_a_file_is_one_document_whatever_the_spelling(tmp_path: Path) -> None:
     link.symlink_to(real)
     documents = Documents()
     documents.open(uri_of(link), 1, "text")
-    for uri in (uri_of(real), uri_of(real).replace("%20", " "), real.as_uri()):
+    on_this_machine = real.as_uri().replace("file://", "file://localhost")
+    for uri in (uri_of(real), uri_of(real).replace("%20", " "), real.as_uri(), on_this_machine, "FILE:" + str(real)):
         assert documents.get(uri) is documents.at(real)
         assert documents.get(uri).uri == uri_of(link), "answers come in the client's own spelling"
     documents.close(uri_of(real))
     assert documents.at(real) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["a;b#c?d%e.py", "a%41.py", "\ufffd.py", "caf\udce9.py", "cafe\u0301.py", "a\\b\n.py"]
+)
+def test_a_path_has_a_uri_that_leads_back_whatever_its_name(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    assert path_of(uri_of(path)) == path
+    assert uri_of(path).isascii()
+    assert len({identity(uri_of(path.with_name(one))) for one in (name, "caf\udce8.py", "caf\udcea.py")}) == 3
 
 
 def test_a_drive_is_one_whatever_the_spelling() -> None:
