@@ -90,7 +90,7 @@ def error_chain(error: BaseException, *, seen: frozenset[int] = frozenset()) -> 
         text += " [" + "; ".join(error_chain(member, seen=seen) for member in error.exceptions) + "]"
     if error.__cause__ is not None:
         cause = error_chain(error.__cause__, seen=seen)
-        if cause != text:
+        if cause not in text:
             text += f": {cause}"
     return text
 

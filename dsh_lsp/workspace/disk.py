@@ -13,7 +13,8 @@ import shutil
 import stat
 import sys
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -124,8 +125,7 @@ def create_file(path: Path, content: str | bytes, name: str, mode: int | None = 
     """
     try:
         data = content if isinstance(content, bytes) else content.encode()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("xb") as file:
+        with _folders_of(path), path.open("xb") as file:
             try:
                 if mode is not None:
                     path.chmod(stat.S_IMODE(mode))
@@ -232,24 +232,32 @@ def move_file(path: Path, target: Path, name: str) -> None:
         ToolError: `NOT_FOUND`, `EXISTS`, `NOT_WRITABLE`.
     """
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if is_respelled(path, target):
-            path.rename(target)
-            return
-        try:
-            os.link(path, target)  # fails if the name is taken, however late
-        except (PermissionError, NotImplementedError):  # a file system without links
-            if target.exists():
-                raise FileExistsError from None
-            path.rename(target)
-        else:
-            path.unlink()
+        with _folders_of(target):
+            _move(path, target)
     except FileExistsError as error:
         raise ToolError(f"{name} exists already", code="EXISTS") from error
     except FileNotFoundError as error:
         raise ToolError("the file is not there any more", code="NOT_FOUND") from error
     except OSError as error:
         raise ToolError(f"the file cannot be moved: {error.strerror}", code="NOT_WRITABLE") from error
+
+
+def _move(path: Path, target: Path) -> None:
+    if is_respelled(path, target):
+        path.rename(target)
+        return
+    try:
+        os.link(path, target)  # fails if the name is taken, however late
+    except (PermissionError, NotImplementedError):  # a file system without links
+        if target.exists():
+            raise FileExistsError from None
+        path.rename(target)
+        return
+    try:
+        path.unlink()
+    except OSError:
+        target.unlink()
+        raise
 
 
 def remove_file(path: Path, name: str) -> None:
@@ -264,6 +272,18 @@ def remove_file(path: Path, name: str) -> None:
         raise ToolError(f"{name} cannot be deleted: {error.strerror}", code="NOT_WRITABLE") from error
 
 
+@contextmanager
+def _folders_of(path: Path) -> Iterator[None]:
+    """Make the folders above a file, which go again if it cannot come there."""
+    made = missing_folders(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        remove_folders(path, made)
+        raise
+
+
 def missing_folders(path: Path) -> int:
     """How many folders have to be made for a file."""
     return sum(1 for _ in takewhile(lambda folder: not folder.exists(), path.parents))
@@ -273,4 +293,5 @@ def remove_folders(path: Path, count: int) -> None:
     """Remove that many folders above a file that is gone, up to the first in which there is something."""
     with suppress(OSError):
         for folder in list(path.parents)[:count]:
-            folder.rmdir()
+            if os.path.isdir(folder):  # noqa: PTH112 - that of a path raises for a name that is too long
+                folder.rmdir()

@@ -18,6 +18,8 @@ def test_causes_and_members_are_told_once() -> None:
     outer = RuntimeError("outer")
     outer.__cause__ = ValueError("inner")
     assert error_chain(outer) == "outer: inner"
+    outer.__cause__ = ValueError("out")
+    assert error_chain(outer) == "outer"
     assert error_chain(KeyError()) == "KeyError"
     assert error_chain(ExceptionGroup("g", [ValueError("a"), ValueError("b")])) == "g (2 sub-exceptions) [a; b]"
     circular = ValueError("x")

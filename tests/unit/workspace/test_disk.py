@@ -170,3 +170,51 @@ except ToolError as error:
     done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
     assert "a.txt cannot be written" in done.stdout
     assert path.read_text() == "precious\n" * 1_000
+
+
+@pytest.mark.parametrize("name", ["new/deep/" + "x" * 300, "new/" + "x" * 300 + "/a"])
+def test_what_cannot_come_there_leaves_no_folder_behind(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "a"
+    path.write_text("text")
+    for act in (lambda: create_file(tmp_path / name, "", "a"), lambda: move_file(path, tmp_path / name, "a")):
+        with pytest.raises(ToolError) as error:
+            act()
+        assert error.value.code == "NOT_WRITABLE"
+        assert [one.name for one in tmp_path.iterdir()] == ["a"]
+    assert path.read_text() == "text"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder there does not keep its files by its mode")
+def test_a_file_that_may_not_leave_its_folder_comes_to_no_other_one(tmp_path: Path) -> None:
+    """In a process of its own, for nothing is forbidden to root."""
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    (folder / "a").write_text("text")
+    if os.geteuid() == 0:
+        for path in (tmp_path, folder, folder / "a"):
+            os.chown(path, 65_534, 65_534)
+    folder.chmod(0o555)
+    script = """
+import os
+from pathlib import Path
+from dsh_lsp.errors import ToolError
+from dsh_lsp.workspace.disk import move_file
+if os.geteuid() == 0:
+    os.seteuid(65_534)
+try:
+    move_file(Path("kept/a"), Path("new/b"), "b")
+except ToolError as error:
+    print(error)
+"""
+    source = str(Path(__file__).parents[3])
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": source},
+    )
+    folder.chmod(0o755)
+    assert done.stdout == "the file cannot be moved: Permission denied\n"
+    assert sorted(one.name for one in tmp_path.rglob("*")) == ["a", "kept"]
