@@ -24,7 +24,7 @@ from dsh_lsp.lsp.editor import Editor
 from dsh_lsp.lsp.proposal import Item
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.wire import JsonObject
-from dsh_lsp.workspace.changes import Prepared, carry_out, check_unchanged, copy_of, is_done, shown_text
+from dsh_lsp.workspace.changes import Prepared, carry_out, check_as_proposed, copy_of, is_done, shown_text
 from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.disk import missing_folders, remove_folders, text_on_disk
 from dsh_lsp.workspace.edits import FileDelete, FileRename, FileRestore, HunkOutcome
@@ -123,8 +123,7 @@ class WholeFiles:
             raise ToolError("the editor has closed or opened it meanwhile", code="CHANGED")
         if await self._differs(document, prepared):
             raise ToolError("the editor holds text of it that is not saved", code="DIRTY")
-        if isinstance(prepared.change, FileDelete):
-            await anyio.to_thread.run_sync(check_unchanged, prepared.path, prepared.change.data, prepared.change.path)
+        await anyio.to_thread.run_sync(check_as_proposed, prepared)
         reply = await self._editor.apply_edit(LABEL, {"documentChanges": [operation]})
         for pause_s in LOOK_S:
             await anyio.sleep(pause_s)

@@ -37,7 +37,8 @@ class Prepared:
     """A change that may be proposed, and the real paths that it is about.
 
     `may_write` says of each whether it may be written still; a document without a file has none. `made` is how many
-    folders above the path were made for it, to go with it if nothing else is in them.
+    folders above the path were made for it, to go with it if nothing else is in them. `may_keep` says whether a copy
+    may be kept of what a file holds.
     """
 
     change: FileChange
@@ -45,6 +46,7 @@ class Prepared:
     new_path: Path | None = None
     made: int = 0
     may_write: Callable[[Path], None] | None = None
+    may_keep: Callable[[bytes], None] | None = None
 
     @property
     def lands_at(self) -> Path:
@@ -92,15 +94,15 @@ def prepare(
             _check_free(root, real, change.path, is_open)
         case FileRename(new_path=new_path):
             _check_plain(root, change.path, real)
-            known = replace(change, data=_data_of(real, change.path))
-            keys.check_content(known.data or b"", change.path)
+            keys.check_content(_data_of(real, change.path) or b"", change.path)
             target = resolve(root, new_path, approved, guarded, kind="edit")
             check_writable(root, target, approved, guarded, called=new_path)
             if target == real:
                 raise ToolError(f"{change.path} has that name already", code="NO_CHANGE")
             if not is_respelled(real, target):
                 _check_free(root, target, new_path, is_open)
-            return Prepared(change=known, path=real, new_path=target, may_write=may_write)
+            may_keep = partial(keys.check_content, name=change.path)
+            return Prepared(change=change, path=real, new_path=target, may_write=may_write, may_keep=may_keep)
         case FileDelete():
             _check_plain(root, change.path, real)
             data = read_bytes(real, change.path)
@@ -171,8 +173,8 @@ def carry_out(prepared: Prepared) -> None:
     match prepared:
         case Prepared(change=FileRename(new_path=name), path=path, new_path=Path() as target):
             move_file(path, target, name)
-        case Prepared(change=FileDelete(data=data, path=name), path=path):
-            check_unchanged(path, data, name)
+        case Prepared(change=FileDelete(path=name), path=path):
+            check_as_proposed(prepared)
             remove_file(path, name)
         case Prepared(change=FileRestore(data=data, path=name, mode=mode), path=path):
             create_file(path, data, name, mode)
@@ -180,14 +182,21 @@ def carry_out(prepared: Prepared) -> None:
             raise AssertionError(f"hunks decide on {prepared.change}")
 
 
-def check_unchanged(path: Path, data: bytes, name: str) -> None:
-    """Refuse to delete what holds something else by now.
+def check_as_proposed(prepared: Prepared) -> None:
+    """Refuse to delete what holds something else by now, and to give a file a name that is not free any more.
 
     Raises:
-        ToolError: `CHANGED`.
+        ToolError: `CHANGED`, `EXISTS`.
     """
-    if read_bytes(path, name) != data:
-        raise ToolError(f"{name} was changed meanwhile", code="CHANGED")
+    match prepared:
+        case Prepared(change=FileDelete(data=data, path=name), path=path):
+            if read_bytes(path, name) != data:
+                raise ToolError(f"{name} was changed meanwhile", code="CHANGED")
+        case Prepared(change=FileRename(new_path=name), path=path, new_path=Path() as target):
+            if os.path.lexists(target) and not is_respelled(path, target):
+                raise ToolError(f"{name} exists already", code="EXISTS")
+        case _:
+            pass
 
 
 def is_done(prepared: Prepared) -> bool:
@@ -205,12 +214,16 @@ def copy_of(prepared: Prepared, hunk: str, copies: Copies) -> str | None:
     """Keep what a change takes away, and what is known again by it under another name; the copy's name.
 
     Raises:
-        ToolError: `NOT_WRITABLE`.
+        ToolError: `NOT_WRITABLE`, `RIGHTS`.
     """
     match prepared.change:
         case FileDelete(data=data, mode=mode):
             return copies.keep(hunk, data, mode)
-        case FileRename(data=bytes() as data):
+        case FileRename(path=name):  # as it is now: edits of the same review have landed in it
+            if (data := _data_of(prepared.path, name)) is None:
+                return None
+            if prepared.may_keep is not None:
+                prepared.may_keep(data)
             return copies.keep(hunk, data)
         case _:
             return None

@@ -75,11 +75,10 @@ class FileRestore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRename:
-    """A file gets another name, which must be free; `data` is what it held when proposed, unless too much."""
+    """A file gets another name, which must be free."""
 
     path: str
     new_path: str
-    data: bytes | None = None
     kind: FileKind = "rename"
 
 

@@ -155,8 +155,11 @@ def test_a_file_that_changed_after_it_was_proposed_to_be_deleted_stays(root) -> 
     play(root, story)
 
 
-def test_a_name_that_is_taken_while_the_review_is_open_is_not_overwritten(root) -> None:
+@pytest.mark.parametrize("opens", [False, True], ids=["closed", "open in an editor that would overwrite it"])
+def test_a_name_that_is_taken_while_the_review_is_open_is_not_overwritten(root, opens: bool) -> None:
     async def story(bench: Bench) -> None:
+        if opens:
+            await bench.open("a.txt")
         proposed = bench.propose(
             FileRename(path="a.txt", new_path="b.txt"), FileEdit(path="c.txt", base=None, new=Rope.of("new"))
         )
@@ -171,7 +174,7 @@ def test_a_name_that_is_taken_while_the_review_is_open_is_not_overwritten(root) 
             "a.txt": TEXT, "b.txt": "mine\n", "c.txt": "mine\n",
         }  # fmt: skip
 
-    play(root, story)
+    play(root, story, resource_operations=ABLE)
 
 
 def test_a_rejected_deletion_deletes_nothing_and_the_model_reads_why(root) -> None:
@@ -242,6 +245,26 @@ def test_changes_of_a_text_land_before_its_file_is_renamed(root) -> None:
         assert (root / "b.txt").read_text() == "1\ntwo\n"
 
     play(root, story, resource_operations=ABLE)
+
+
+@pytest.mark.parametrize("operations", [ABLE, frozenset()], ids=["by the editor", "directly"])
+@pytest.mark.parametrize("opens", [True, False], ids=["open", "closed"])
+def test_a_file_that_was_edited_and_renamed_in_one_review_gets_back_its_name_and_its_text(
+    root, operations, opens: bool
+) -> None:
+    async def story(bench: Bench) -> None:
+        if opens:
+            await bench.open("a.txt")
+        await bench.land(await bench.edit("a.txt", "all new\n"), FileRename(path="a.txt", new_path="b.txt"))
+        assert (root / "b.txt").read_text() == "all new\n"
+        if opens and not operations:
+            bench.editor.close(bench.uri("a.txt"))
+            await anyio.sleep(0.5)
+        assert await bench.rewind() == [None, None]
+        await anyio.sleep(SOON_S)
+        assert {path.name: path.read_text() for path in root.iterdir()} == {"a.txt": TEXT}
+
+    play(root, story, resource_operations=operations)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ import pytest
 
 from dsh_lsp.abort import AbortSignal
 from dsh_lsp.errors import ToolError
-from dsh_lsp.workspace.changes import prepare
+from dsh_lsp.workspace.changes import copy_of, prepare
+from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.edits import FileChange, FileDelete, FileEdit, FileRename, HunkOutcome, Snapshot
 from dsh_lsp.workspace.files import Choice, HunkQuestion
 from dsh_lsp.workspace.paths import NOTHING, Guarded, rights_key
@@ -47,6 +48,18 @@ def test_a_file_that_holds_a_key_in_use_is_not_written_moved_or_deleted(tmp_path
         text = refusal(tmp_path, change, guarded)
         assert text == "settings.ini holds an API key that is in use; the agent never writes it"
         assert prepare(tmp_path, change, NOTHING, is_open=lambda _: False).path == path, "without a key it may be"
+
+
+def test_no_copy_is_kept_of_a_key_that_came_into_a_file_after_its_rename_was_proposed(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    guarded = Guarded(keys=lambda: {KEY})
+    change = FileRename(path="a.txt", new_path="b.txt")
+    prepared = prepare(tmp_path, change, NOTHING, is_open=lambda _: False, guarded=guarded)
+    (tmp_path / "a.txt").write_text(KEY)
+    with pytest.raises(ToolError) as refused:
+        copy_of(prepared, "h1", Copies(tmp_path / "copies"))
+    assert refused.value.code == "RIGHTS"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
 
 def test_a_file_is_not_renamed_to_another_name_that_it_has(tmp_path: Path) -> None:
