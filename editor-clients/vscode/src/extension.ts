@@ -15,7 +15,7 @@ import { tellOutcome } from './outcomes.ts';
 import { ProposalFiles } from './proposal_files.ts';
 import { Restarts } from './restarts.ts';
 import { Reviews } from './review.ts';
-import { closeTabs } from './review_tabs.ts';
+import { closeTabs, tellSeveral } from './review_tabs.ts';
 import { ServerFinder } from './server.ts';
 import { Sessions } from './sessions.ts';
 import { StatusItem } from './status.ts';
@@ -59,6 +59,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     reviews,
     new StatusItem({ client: connection, store }),
     walkthrough(connection, keys),
+    tellSeveral(),
     connection.onValue((value) => store.take(value)),
     connection.onValue(tellOutcome),
     sessions.onDidDelete((session) => void reviews.forget(session)),

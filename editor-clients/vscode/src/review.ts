@@ -62,12 +62,8 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   readonly #rejected = new Set<string>(); // hunks, by the user and here
 
   constructor(parts: Parts) {
-    this.#client = parts.client;
-    this.#store = parts.store;
-    this.#files = parts.files;
-    this.#corrections = parts.corrections;
-    this.#log = parts.log;
-    this.#isElsewhere = parts.isElsewhere;
+    ({ client: this.#client, store: this.#store, files: this.#files } = parts);
+    ({ corrections: this.#corrections, log: this.#log, isElsewhere: this.#isElsewhere } = parts);
     this.#disposables = [
       vscode.languages.registerCodeLensProvider({ scheme: PROPOSAL }, this),
       vscode.workspace.onDidChangeTextDocument((event) => this.#followed(event)),
@@ -341,11 +337,18 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
     return under && { uri: under.uri, session: under.session };
   }
 
-  /** Those that a decision is about: a file's, else those of the session that has the hunks, else of that which is shown. */
+  /** A file of the review that its user looks at. */
+  get #inSight(): FileUnderReview | undefined {
+    const active = vscode.window.activeTextEditor?.document.uri;
+    const seen = this.#isElsewhere() ? [] : [active, ...(severalAreShown() ? this.#together : [])];
+    return seen.flatMap((uri) => this.#open.get(String(uri)) ?? [])[0];
+  }
+
+  /** Those that a decision is about: a file's, else those of the session that has the hunks, or whose edits are seen. */
   #meant(hunks: string[] | 'all', of?: Of): FileUnderReview[] {
     const owner =
       hunks === 'all'
-        ? undefined
+        ? this.#inSight
         : [...this.#open.values()].find(({ proposal }) => proposal.ids.includes(hunks[0] ?? ''));
     const files = this.#filesOf((of ?? owner ?? this.#store).session);
     return files.filter(({ uri }) => of?.uri === undefined || of.uri === uri);

@@ -38,6 +38,13 @@ function proposalTabs(which: Which, together: readonly vscode.Uri[]): vscode.Tab
   });
 }
 
+/** Tell menus whether the user is looking at several files of ours: the editor's own name is that of anybody's. */
+export function tellSeveral(): vscode.Disposable {
+  const tell = () => void vscode.commands.executeCommand('setContext', 'dsh.inSeveral', severalAreShown());
+  const { tabGroups } = vscode.window;
+  return vscode.Disposable.from(tabGroups.onDidChangeTabs(tell), tabGroups.onDidChangeTabGroups(tell));
+}
+
 /** Whether the user is looking at the tab that shows several files. */
 export function severalAreShown(): boolean {
   return vscode.window.tabGroups.activeTabGroup.tabs.some((tab) => tab.isActive && isOfSeveral(tab));

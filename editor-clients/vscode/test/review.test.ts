@@ -217,6 +217,26 @@ test('a decision in the view of a session that is not shown is about that sessio
   assert.deepEqual(user.tabs(), []);
 });
 
+test('all edits are those that the user looks at, and from elsewhere those of the session that is shown', async () => {
+  server.sessions.set('second', [{ ...A, id: 'z' }]);
+  await reviews.show();
+  server.show('second');
+  elsewhere = true;
+  await reviews.reject('all');
+  elsewhere = false;
+  await reviews.reject('all');
+  server.sessions.set('third', [{ ...A, id: 'y' }]);
+  server.show('third');
+  await reviews.show();
+  user.select(user.proposal('/project/a.py', 'third'));
+  server.show('second');
+  await reviews.reject('all');
+  assert.deepEqual(
+    server.ran.map(({ argument }) => argument.session),
+    ['second', 'first', 'third'],
+  );
+});
+
 test('a correction that is accepted in the view of a session that is not shown waits there until it lands', async () => {
   server.sessions.set('second', []);
   await reviews.show({ uri: uriOf(A) });
