@@ -18,7 +18,7 @@ from dsh_lsp.decisions import ApprovalAsked, QuestionAsked
 from dsh_lsp.errors import EditorError
 from dsh_lsp.lsp.arguments import ClientOffers
 from dsh_lsp.lsp.client import Client
-from dsh_lsp.lsp.manners import Manners, manners_of
+from dsh_lsp.lsp.manners import Manners, manners_of, unlinked
 from dsh_lsp.lsp.protocol import APPROVE, ASK, REVIEW, SAVE, VERSION
 from dsh_lsp.lsp.refusals import one_line
 from dsh_lsp.tools.tool import Card
@@ -247,7 +247,7 @@ class Editor:
     async def choose(self, text: str, buttons: list[str]) -> str | None:
         """Raise the editor's own prompt; the title of the chosen button, None for no answer."""
         await self.caught_up()
-        params = {"type": INFO, "message": text, "actions": [{"title": button} for button in buttons]}
+        params = {"type": INFO, "message": unlinked(text), "actions": [{"title": button} for button in buttons]}
         try:
             reply = await self._client.request("window/showMessageRequest", params, timeout_s=None)
         except EditorError as error:
@@ -350,4 +350,4 @@ class Editor:
 
     def _message(self, kind: int, text: str) -> None:
         method = "window/showMessage" if self.profile.may_be_told else "window/logMessage"
-        self._client.notify(method, {"type": kind, "message": text})
+        self._client.notify(method, {"type": kind, "message": unlinked(text)})

@@ -71,3 +71,8 @@ def manners_of(name: str) -> Manners:
     while known not in KNOWN and " " in known:
         known = known.rpartition(" ")[0]
     return KNOWN.get(known, UNKNOWN)
+
+
+def unlinked(text: str) -> str:
+    """Words for a person without a link in them: VS Code makes one of `[words](command:…)`, and it would run that."""
+    return text.replace("](", "] (")

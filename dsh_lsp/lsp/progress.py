@@ -17,6 +17,7 @@ import anyio
 
 from dsh_lsp.errors import EditorError
 from dsh_lsp.lsp.client import Client
+from dsh_lsp.lsp.manners import unlinked
 from dsh_lsp.upkeep import RetryPlanned
 from dsh_lsp.wire import JsonObject
 
@@ -53,15 +54,15 @@ class TurnProgress:
 
     def report(self, message: str) -> None:
         """Say what goes on."""
-        self._message = message
+        self._message = unlinked(message)
         if self._begun and self._ended is None:
-            self._tell({"kind": "report", "message": message, "cancellable": True})
+            self._tell({"kind": "report", "message": self._message, "cancellable": True})
 
     def end(self, message: str) -> None:
         """End; further calls do nothing."""
         if self._ended is not None:
             return
-        self._ended = message
+        self._ended = message = unlinked(message)
         if self._begun:
             self._tell({"kind": "end", "message": message})
 

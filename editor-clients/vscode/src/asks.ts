@@ -8,6 +8,7 @@
 import * as vscode from 'vscode';
 import type { LanguageClient } from 'vscode-languageclient/node';
 import type { Chat } from './chat.ts';
+import { unlinked } from './errors.ts';
 import { APPROVE, ASK, REVIEW } from './protocol.ts';
 import type { Reviews } from './review.ts';
 
@@ -16,7 +17,7 @@ type Parts = { chat: () => Chat; reviews: () => Reviews };
 export function showAsks(client: LanguageClient, { chat, reviews }: Parts): vscode.Disposable[] {
   const pointTo = (text: string, button: string, command: string) => {
     if (chat().visible) return;
-    void vscode.window.showInformationMessage(`DSH: ${text}`, button).then((choice) => {
+    void vscode.window.showInformationMessage(`DSH: ${unlinked(text)}`, button).then((choice) => {
       if (choice !== undefined) void vscode.commands.executeCommand(command);
     });
   };

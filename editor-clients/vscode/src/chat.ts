@@ -12,7 +12,7 @@ import type { Frame, FromPage, How, ToPage } from './chat_messages.ts';
 import type { Client } from './client.ts';
 import { baseUrl, DEMO } from './config.ts';
 import type { Context } from './context.ts';
-import { errorCode, messageOf } from './errors.ts';
+import { errorCode, messageOf, unlinked } from './errors.ts';
 import type { KeyStore } from './key.ts';
 import { targetOf } from './links.ts';
 import { type ContextItem, type Decision, ofSession } from './protocol.ts';
@@ -166,7 +166,7 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
   #take(message: FromPage): void {
     void this.#do(message).catch((error: unknown) => {
       if (errorCode(error) === 'ALREADY_CLAIMED' || errorCode(error) === 'NOT_PENDING') return; // the page shows it in a moment
-      void vscode.window.showErrorMessage(`DSH: ${messageOf(error)}`);
+      void vscode.window.showErrorMessage(`DSH: ${unlinked(messageOf(error))}`);
     });
   }
 

@@ -20,7 +20,7 @@ import {
   type StaticFeature,
 } from 'vscode-languageclient/node';
 import { serverOptions } from './config.ts';
-import { messageOf, NEEDS_FOLDER } from './errors.ts';
+import { messageOf, NEEDS_FOLDER, withoutIcons } from './errors.ts';
 import { whyNot } from './guard.ts';
 import type { KeyStore } from './key.ts';
 import { type CommandName, type Commands, STATUS, type Status, type StreamValue, VERSION } from './protocol.ts';
@@ -170,6 +170,10 @@ export class Client implements vscode.Disposable {
           command === 'dsh.followup'
             ? vscode.commands.executeCommand('dsh.ui.followup', ...args)
             : next(command, args),
+        handleWorkDoneProgress: (token, params, next) => {
+          if (params.message !== undefined) params.message = withoutIcons(params.message); // `next` takes no other
+          next(token, params);
+        },
         provideCodeLenses: async (document, cancelled, next) =>
           this.#lenses((await next(document, cancelled)) ?? [], document.uri.toString()),
         workspace: {

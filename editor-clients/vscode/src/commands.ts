@@ -10,7 +10,7 @@ import type { Chat } from './chat.ts';
 import type { Client, Connection } from './client.ts';
 import { DEMO, keyOwner } from './config.ts';
 import { type Context, documentChip, fileChip, selectionChip } from './context.ts';
-import { errorCode, Left, messageOf } from './errors.ts';
+import { errorCode, Left, messageOf, unlinked } from './errors.ts';
 import type { KeyStore } from './key.ts';
 import { pickMode, pickModel, pickProvider, pickTurn } from './picks.ts';
 import type { Change } from './proposal.ts';
@@ -113,7 +113,7 @@ export function registerCommands(parts: Parts): vscode.Disposable[] {
 async function tell(error: unknown): Promise<void> {
   if (error instanceof Left) return;
   const button = errorCode(error) === 'NO_KEY' ? 'Set API Key' : 'Show Log';
-  const choice = await vscode.window.showErrorMessage(`DSH: ${messageOf(error)}`, button);
+  const choice = await vscode.window.showErrorMessage(`DSH: ${unlinked(messageOf(error))}`, button);
   if (choice === 'Set API Key') await vscode.commands.executeCommand('dsh.ui.setApiKey');
   else if (choice === 'Show Log') await vscode.commands.executeCommand('dsh.ui.showLog');
 }

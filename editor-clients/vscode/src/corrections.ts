@@ -5,6 +5,7 @@
  */
 
 import * as vscode from 'vscode';
+import { unlinked } from './errors.ts';
 
 /** What a proposal read, and the file that it was about. */
 export type Text = { uri: string; text: string };
@@ -38,7 +39,7 @@ export class Corrections {
       ', ',
     );
     const choice = await vscode.window.showInformationMessage(
-      `DSH: the review of ${names} has ended without your word. What you had written into the proposal is kept.`,
+      `DSH: the review of ${unlinked(names)} has ended without your word. What you had written into the proposal is kept.`,
       'Open',
       'Discard',
     );

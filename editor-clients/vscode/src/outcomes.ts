@@ -1,6 +1,7 @@
 /** Outcomes: tells how commands ended whose answer comes as an event. */
 
 import * as vscode from 'vscode';
+import { unlinked } from './errors.ts';
 import type { StreamValue } from './protocol.ts';
 
 type Compacted = { ok: boolean; before: number; after: number; message?: string };
@@ -10,7 +11,7 @@ export function tellOutcome({ type, data }: StreamValue): void {
   const { ok, before, after, message } = data as Compacted;
   if (!ok)
     void vscode.window.showWarningMessage(
-      `DSH: the history was not made shorter: ${message ?? 'no reason was given'}`,
+      `DSH: the history was not made shorter: ${unlinked(message ?? 'no reason was given')}`,
     );
   else
     void vscode.window.showInformationMessage(

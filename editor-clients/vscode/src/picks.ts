@@ -3,6 +3,7 @@
 import * as vscode from 'vscode';
 import type { Client } from './client.ts';
 import { PROVIDERS } from './config.ts';
+import { withoutIcons } from './errors.ts';
 import type { Mode } from './protocol.ts';
 import type { Store } from './store.ts';
 import type { SessionView } from './view.ts';
@@ -129,7 +130,7 @@ export async function pickTurn(view: SessionView): Promise<number | undefined> {
       const names = [...new Set(files.map(({ uri }) => vscode.workspace.asRelativePath(vscode.Uri.parse(uri))))];
       return {
         label: `Turn ${turn.turn}`,
-        description: asked?.kind === 'user' ? asked.text : '',
+        description: asked?.kind === 'user' ? withoutIcons(asked.text) : '',
         detail: names.join(', '),
         turn: turn.turn,
       };

@@ -6,7 +6,7 @@
 
 import * as vscode from 'vscode';
 import type { Client } from './client.ts';
-import { errorCode, Left, messageOf, NEEDS_FOLDER } from './errors.ts';
+import { errorCode, Left, messageOf, NEEDS_FOLDER, unlinked, withoutIcons } from './errors.ts';
 import type { Summary } from './protocol.ts';
 import type { Store } from './store.ts';
 
@@ -42,7 +42,9 @@ export class Sessions {
       this.#log.warn(`session ${session} is not opened again: ${messageOf(error)}`);
       this.#store.clear();
       if (errorCode(error) !== 'UNKNOWN_SESSION') {
-        void vscode.window.showWarningMessage(`DSH: the last session could not be opened: ${messageOf(error)}`);
+        void vscode.window.showWarningMessage(
+          `DSH: the last session could not be opened: ${unlinked(messageOf(error))}`,
+        );
       }
     }
   }
@@ -128,7 +130,7 @@ export class Sessions {
     try {
       await work();
     } catch (error) {
-      void vscode.window.showErrorMessage(`DSH: ${messageOf(error)}`);
+      void vscode.window.showErrorMessage(`DSH: ${unlinked(messageOf(error))}`);
     }
   }
 
@@ -144,14 +146,14 @@ export class Sessions {
 const RENAME: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon('edit'), tooltip: 'Rename' };
 const DELETE: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon('trash'), tooltip: 'Delete' };
 
-type SessionRow = vscode.QuickPickItem & { summary: Summary };
+export type SessionRow = vscode.QuickPickItem & { summary: Summary };
 
-function rowOf(summary: Summary, current: string | undefined): SessionRow {
+export function rowOf(summary: Summary, current: string | undefined): SessionRow {
   const turns = summary.turns === 1 ? '1 turn' : `${summary.turns} turns`;
   const when = new Date(summary.updatedAt).toLocaleString([], { dateStyle: 'medium', timeStyle: 'short' });
   return {
     summary,
-    label: `${summary.session === current ? '$(check) ' : ''}${summary.title ?? 'Untitled'}`,
+    label: `${summary.session === current ? '$(check) ' : ''}${withoutIcons(summary.title ?? 'Untitled')}`,
     description: `${turns}, ${when}`,
     detail: summary.root,
     buttons: [RENAME, DELETE],

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { setTimeout as after } from 'node:timers/promises';
 import { Left } from '../src/errors.ts';
-import { Sessions } from '../src/sessions.ts';
+import { rowOf, Sessions } from '../src/sessions.ts';
 import { Store } from '../src/store.ts';
 import { Uri, user, workspace } from './fake_vscode.ts';
 
@@ -73,4 +73,17 @@ test('whoever leaves the choice of a folder has begun no session', async () => {
   });
   await assert.rejects(sessions.current(), Left);
   assert.deepEqual(ran, []);
+});
+
+test('a title is read as it was written, whatever an editor takes for an icon', () => {
+  const summary = {
+    session: 's',
+    title: '$(document) is slow',
+    root: '/project',
+    createdAt: 0,
+    updatedAt: 0,
+    turns: 1,
+  };
+  assert.equal(rowOf(summary, undefined).label, '\\$(document) is slow');
+  assert.equal(rowOf(summary, 's').label, '$(check) \\$(document) is slow');
 });

@@ -13,6 +13,7 @@ from lsprotocol import types
 from dsh_lsp.errors import EditorError
 from dsh_lsp.lsp.arguments import ClientOffers
 from dsh_lsp.lsp.editor import ClientProfile, Editor
+from dsh_lsp.lsp.progress import TurnProgress
 
 json = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
@@ -130,6 +131,34 @@ async def test_the_reason_that_an_editor_gives_is_kept_on_one_line(answer, reaso
     reply = await Editor(Scripted(answer), ClientProfile()).apply_edit("label", {})
     assert reply.reason[:300] == reason
     assert len(reply.reason) <= 2_000
+
+
+class Recording(Scripted):
+    """A connection that keeps what is shown to a person."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.shown: list[str] = []
+
+    async def request(self, method: str, params: Any, *, timeout_s: float | None) -> Any:
+        self.notify(method, params)
+
+    def notify(self, method: str, params: Any = None) -> None:
+        message = params.get("value", params).get("message")
+        self.shown += [message] if message is not None else []
+
+
+async def test_words_of_a_model_are_no_link_in_what_a_person_is_told() -> None:
+    client, words = Recording(), "[yes](command:workbench.action.quit) or [(no)]"
+    editor, progress = Editor(client, ClientProfile()), TurnProgress(client)
+    editor.tell(words)
+    editor.warn(words)
+    await editor.choose(words, ["Later"])
+    progress.report(words)
+    await progress.begin()
+    progress.report(words)
+    progress.end(words)
+    assert client.shown == ["[yes] (command:workbench.action.quit) or [(no)]"] * 6
 
 
 class Losing(Scripted):
