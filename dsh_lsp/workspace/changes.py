@@ -220,10 +220,10 @@ def copy_of(prepared: Prepared, hunk: str, copies: Copies) -> str | None:
         case FileDelete(data=data, mode=mode):
             return copies.keep(hunk, data, mode)
         case FileRename(path=name):  # as it is now: edits of the same review have landed in it
-            if (data := _data_of(prepared.path, name)) is None:
+            if (held := _data_of(prepared.path, name)) is None:
                 return None
             if prepared.may_keep is not None:
-                prepared.may_keep(data)
-            return copies.keep(hunk, data)
+                prepared.may_keep(held)
+            return copies.keep(hunk, held)
         case _:
             return None

@@ -10,7 +10,7 @@ import pytest
 from dsh_lsp.events import Ended, TurnEnd, TurnStart
 from dsh_lsp.workspace.edits import FileEdit, FileRename
 from dsh_lsp.workspace.rope import Rope
-from tests.support.review_bench import HONEST, Bench, make_bench, play, run_virtually
+from tests.support.review_bench import HONEST, SOON_S, Bench, make_bench, play, run_virtually
 
 TEXT = "one\ntwo\nthree\nfour\n"
 FILES = {"a.txt": TEXT}
@@ -147,3 +147,23 @@ def test_no_copy_is_kept_of_what_is_taken_back(root) -> None:
         assert set((root.parent / "project-copies").iterdir()) == kept
 
     play(root, story)
+
+
+@BY_WHOM
+@pytest.mark.parametrize("opens", [True, False], ids=["open", "closed"])
+def test_a_file_that_was_edited_and_renamed_in_one_review_gets_back_its_name_and_its_text(
+    root, operations, opens: bool
+) -> None:
+    async def story(bench: Bench) -> None:
+        if opens:
+            await bench.open("a.txt")
+        await bench.land(await bench.edit("a.txt", "all new\n"), RENAME)
+        assert names(root) == {"b.txt": "all new\n"}
+        if opens and not operations:
+            bench.editor.close(bench.uri("a.txt"))
+            await anyio.sleep(0.5)
+        assert await bench.rewind() == [None, None]
+        await anyio.sleep(SOON_S)
+        assert names(root) == FILES
+
+    play(root, story, resource_operations=operations)

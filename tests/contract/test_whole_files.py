@@ -247,26 +247,6 @@ def test_changes_of_a_text_land_before_its_file_is_renamed(root) -> None:
     play(root, story, resource_operations=ABLE)
 
 
-@pytest.mark.parametrize("operations", [ABLE, frozenset()], ids=["by the editor", "directly"])
-@pytest.mark.parametrize("opens", [True, False], ids=["open", "closed"])
-def test_a_file_that_was_edited_and_renamed_in_one_review_gets_back_its_name_and_its_text(
-    root, operations, opens: bool
-) -> None:
-    async def story(bench: Bench) -> None:
-        if opens:
-            await bench.open("a.txt")
-        await bench.land(await bench.edit("a.txt", "all new\n"), FileRename(path="a.txt", new_path="b.txt"))
-        assert (root / "b.txt").read_text() == "all new\n"
-        if opens and not operations:
-            bench.editor.close(bench.uri("a.txt"))
-            await anyio.sleep(0.5)
-        assert await bench.rewind() == [None, None]
-        await anyio.sleep(SOON_S)
-        assert {path.name: path.read_text() for path in root.iterdir()} == {"a.txt": TEXT}
-
-    play(root, story, resource_operations=operations)
-
-
 @pytest.mark.parametrize(
     ("change", "code"),
     [
