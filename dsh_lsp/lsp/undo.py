@@ -20,6 +20,8 @@ from dsh_lsp.errors import ToolError
 from dsh_lsp.lsp.landed import LandedEdits, TakeBack
 from dsh_lsp.lsp.proposal import FileUnderReview, Item, Proposal
 from dsh_lsp.workspace.edits import Hunk, HunkOutcome, ended, standing
+from dsh_lsp.workspace.places import around
+from dsh_lsp.workspace.text import line_end_of, split_lines
 
 CANCELLED = "cancelled before its turn came"
 REFUSED = "the editor did not apply it"
@@ -103,11 +105,24 @@ class Undo:
         first = plans[0]
         file = FileUnderReview(proposal, first.prepared, first.uri, first.text)
         for plan in sorted(plans, key=lambda plan: plan.span.start):
-            back = Hunk(id=self._new_id(), span=plan.span, old=plan.edit.after, new=plan.edit.before)
-            is_text = plan.edit.kind == "edit"
-            hunk = ended(standing(back, plan.text, plan.span), plan.text) if is_text else back
+            hunk = Hunk(id=self._new_id(), span=plan.span, old=plan.edit.after, new=plan.edit.before)
+            if plan.edit.kind == "edit":
+                there = hunk if _has_its_ends(plan) else standing(hunk, plan.text, plan.span)
+                hunk = ended(there, plan.text)
             file.items.append(Item(hunk, file, state="accepted", undoes=plan.edit.hunk))
         return file
+
+
+def _has_its_ends(plan: TakeBack) -> bool:
+    """Whether the lines at an edit's place end as they did; else somebody has changed how the text's lines end."""
+    above, below = around(plan.text, plan.span)
+    ends = line_end_of(above), _first_end(below)
+    logged = line_end_of(plan.edit.above or ""), _first_end(plan.edit.below or "")
+    return plan.text[plan.span.start : plan.span.end] == plan.edit.after and ends == logged
+
+
+def _first_end(text: str) -> str:
+    return line_end_of("".join(split_lines(text)[:1]))
 
 
 def _by_file(plans: Sequence[TakeBack]) -> list[list[TakeBack]]:

@@ -125,6 +125,43 @@ def test_a_rewind_in_a_later_life_finds_the_lines_by_what_stands_beside_them(roo
     run_virtually(main)
 
 
+@pytest.mark.parametrize("opens", [False, True], ids=["closed", "open"])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("a\na\r\n", "a\n"),
+        ("b\na\r\na\n", "a\r\na"),
+        ("x\r\n\rb\nb", "b\nb"),
+        ("a\r\nb\n", ""),
+        ("a\rb\nc\r\nd", "a\rB\nd"),
+    ],
+)
+def test_lines_come_back_with_their_own_ends(root, before: str, after: str, opens: bool) -> None:
+    (root / "a.txt").write_bytes(before.encode())
+
+    async def story(bench: Bench) -> None:
+        if opens:
+            await bench.open("a.txt")
+        await bench.land(await bench.edit("a.txt", after))
+        assert (root / "a.txt").read_bytes() == after.encode()
+        assert set(await bench.rewind()) == {None}
+        assert (root / "a.txt").read_bytes() == before.encode()
+
+    play(root, story)
+
+
+def test_lines_come_back_with_the_ends_that_the_file_has_by_now(root) -> None:
+    (root / "a.txt").write_bytes(b"a\r\nb\r\nc\r\n")
+
+    async def story(bench: Bench) -> None:
+        await bench.land(await bench.edit("a.txt", "a\r\nc\r\n"))
+        (root / "a.txt").write_bytes(b"a\nc\n")
+        assert await bench.rewind() == [None]
+        assert (root / "a.txt").read_bytes() == b"a\nb\nc\n"
+
+    play(root, story)
+
+
 def test_lines_that_stand_in_two_places_are_not_guessed_at(root) -> None:
     async def main(tasks) -> None:
         block = "a\nX\nb\n"
