@@ -32,8 +32,9 @@ from dsh_lsp.workspace.edits import (
     Hunk,
     Snapshot,
 )
+from dsh_lsp.workspace.passage import Passage
 from dsh_lsp.workspace.paths import NOTHING, Guarded, check_writable, rights_key, shown
-from dsh_lsp.workspace.places import find_again
+from dsh_lsp.workspace.places import copies_at, find_again, sides_kept
 from dsh_lsp.workspace.rope import Rope
 from dsh_lsp.workspace.text import Span, same_lines
 
@@ -351,7 +352,7 @@ class LandedEdits:
         for mark in [mark for mark in self._marks.values() if mark.key == key]:
             if mark.rope is event.after:
                 continue  # it was seen in this very change
-            hunk = event.passage.follow(mark.hunk)
+            hunk = _followed(mark, event.passage)
             if hunk is None or mark.rope is not event.before or _is_given_back(mark, event.before, event.after, hunk):
                 del self._marks[mark.edit.hunk]
                 self._lost.add(mark.edit.hunk)
@@ -364,22 +365,28 @@ class LandedEdits:
             self._marks = {hunk: mark for hunk, mark in self._marks.items() if mark.key != document.key}
 
 
+def _followed(mark: Mark, passage: Passage) -> Hunk | None:
+    """Where a landed hunk stands after a passage; lines that come in where its own were taken out go on one side."""
+    if mark.hunk.old:
+        return passage.follow(mark.hunk)
+    hunk: Hunk | None = mark.hunk
+    sides = mark.edit.above or "", mark.edit.below or ""
+    for step in passage.steps:
+        if hunk is None:
+            break
+        before, hunk = hunk, step.follow(hunk)
+        if hunk is not None and step.changes and step.changes[0].span == before.span:  # lines came in just there
+            at, behind = (sides_kept(step.after, place.span, *sides) for place in (before, hunk))
+            hunk = before if at > behind else hunk
+    return hunk
+
+
 def _is_given_back(mark: Mark, before: Rope, after: Rope, now: Hunk) -> bool:
     """Whether lines that an edit had taken out came in again where they had stood, as the editor's undo does it."""
     lines = mark.hunk.new
     if mark.hunk.old or not lines:
         return False
-    return _copies_at(now.span.start, lines, after) > _copies_at(mark.hunk.span.start, lines, before)
-
-
-def _copies_at(at: int, lines: str, text: Rope) -> int:
-    """How many copies of some lines follow one another, up to a place and on from it."""
-    count, start, end = 0, at - len(lines), at
-    while start >= 0 and text[start : start + len(lines)] == lines:
-        count, start = count + 1, start - len(lines)
-    while text[end : end + len(lines)] == lines:
-        count, end = count + 1, end + len(lines)
-    return count
+    return copies_at(now.span.start, lines, after) > copies_at(mark.hunk.span.start, lines, before)
 
 
 def edges(edit: EditLanded) -> tuple[Position, Position]:

@@ -70,6 +70,15 @@ class Passage:
             place = there
         return place
 
+    @property
+    def steps(self) -> list[Passage]:
+        """The passages of the changes, one after the other."""
+        if self.changes is None or len(self.changes) == 1:
+            return [self]
+        return [
+            Passage(step.before, step.after, [change]) for change, step in zip(self.changes, self._steps, strict=True)
+        ]
+
     @cached_property
     def _whole(self) -> _Comparison:
         return _Comparison(self.before, self.after)

@@ -22,6 +22,26 @@ def around(text: Rope, span: Span) -> tuple[str, str]:
     return above[-CONTEXT_CHARS:], below[:CONTEXT_CHARS]
 
 
+def sides_kept(text: Rope, span: Span, above: str, below: str) -> int:
+    """How many of the two lines next to a place are those that were next to it when these lines were kept."""
+    here, kept = _next_to(*around(text, span)), _next_to(above, below)
+    return (here[0] == kept[0]) + (here[1] == kept[1])
+
+
+def _next_to(above: str, below: str) -> tuple[str, str]:
+    return "".join(split_lines(above)[-1:]), "".join(split_lines(below)[:1])
+
+
+def copies_at(at: int, lines: str, text: Rope) -> int:
+    """How many copies of some lines follow one another, up to a place and on from it."""
+    count, start, end = 0, at - len(lines), at
+    while start >= 0 and text[start : start + len(lines)] == lines:
+        count, start = count + 1, start - len(lines)
+    while text[end : end + len(lines)] == lines:
+        count, end = count + 1, end + len(lines)
+    return count
+
+
 def find_again(text: Rope, piece: str, above: str, below: str) -> Span | str:
     """Where lines stand that were seen between others, with whatever line ends, or why that cannot be told.
 
@@ -41,7 +61,7 @@ def find_again(text: Rope, piece: str, above: str, below: str) -> Span | str:
 def _find(text: Rope, piece: str, above: str, below: str) -> Span | str:
     if not text and is_empty_line(piece) and not above + below:
         return Span(0, 0)  # an editor that tells of an empty text as of an empty line has saved it
-    near = "".join(split_lines(above)[-1:]), "".join(split_lines(below)[:1])
+    near = _next_to(above, below)
     repeated = bool(piece) and piece in above + below  # one such line says little of another
     for before, after in dict.fromkeys(((above, below),) if repeated else ((above, below), near)):
         found = [

@@ -127,6 +127,36 @@ def test_a_rewind_in_a_later_life_finds_the_lines_by_what_stands_beside_them(roo
 
 @pytest.mark.parametrize("opens", [False, True], ids=["closed", "open"])
 @pytest.mark.parametrize(
+    "texts",
+    [
+        ("a\nb\nc\nd\n", "a\nc\nd\n", "a\nd\n"),
+        ("a\nb\nc\nd\n", "a\nb\nd\n", "a\nd\n"),
+        ("x\na\na\n", "a\n", ""),
+        ("a\nb\nc\n", "b\nc\n", "c\n", ""),
+        ("a\nb\nc", "a\nb", "a", ""),
+        ("a\nb\nc\nd\ne\nf\n", "a\nc\nd\nf\n", "a\nf\n", "f\n"),
+        ("x\na\nb\nc\ny\n", "x\nb\nc\ny\n", "x\nc\ny\n", "x\ny\n"),
+        ("x\na\nb\nc\ny\n", "x\na\nb\ny\n", "x\na\ny\n", "x\ny\n"),
+        ("x\na\nb\nc\ny\n", "x\na\nc\ny\n", "x\nc\ny\n", "x\ny\n"),
+    ],
+)
+def test_lines_that_were_taken_out_side_by_side_come_back_in_their_order(root, texts, opens: bool) -> None:
+    before, *after = texts
+    (root / "a.txt").write_text(before)
+
+    async def story(bench: Bench) -> None:
+        if opens:
+            await bench.open("a.txt")
+        for text in after:
+            await bench.land(await bench.edit("a.txt", text))
+        assert set(await bench.rewind()) == {None}
+        assert (root / "a.txt").read_text() == before
+
+    play(root, story)
+
+
+@pytest.mark.parametrize("opens", [False, True], ids=["closed", "open"])
+@pytest.mark.parametrize(
     ("before", "after"),
     [
         ("a\na\r\n", "a\n"),
