@@ -26,7 +26,7 @@ from dsh_lsp.lsp.whole_files import WholeFiles
 from dsh_lsp.session.log import SessionLog
 from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.disk import missing_folders, text_on_disk
-from dsh_lsp.workspace.edits import FileEdit, Hunk, HunkOutcome
+from dsh_lsp.workspace.edits import FileEdit, Hunk, HunkOutcome, ended
 from dsh_lsp.workspace.files import lines_of, write_hunks
 from dsh_lsp.workspace.passage import Absent, Landed, Passage, Touched
 from dsh_lsp.workspace.places import around
@@ -183,7 +183,7 @@ class Applier:
                     lost.append((item.file, item.hunk))  # as it was sent, in the text before
                     settled.append((item, item.as_outcome("unconfirmed")))
                 case Absent(hunk) if item.state == "sent":
-                    item.hunk = hunk
+                    item.hunk = ended(hunk, document.rope)
                     given_up = result.final == "refused" or (last and result.final != "stale")
                     item.state = "pending" if given_up else "accepted"
                     now = self._text_after(document, item)
@@ -312,7 +312,7 @@ class Applier:
         for item in items:
             match seen.verdicts[item.hunk.id]:
                 case Absent(hunk):
-                    item.hunk, item.state = hunk, "pending"
+                    item.hunk, item.state = ended(hunk, seen.text), "pending"
                 case _:
                     self._settle([(item, item.as_outcome("conflict", current=str(seen.text)))])
 

@@ -228,10 +228,12 @@ async def attempt(
                     continue
                 if isinstance(now, Landed):
                     landed(hunk, now.span)
-                elif isinstance(now, Absent):  # step by step: another line with the same text is not its place
-                    step = was.hunk if isinstance(was, Absent) else None
-                    place = step and event.passage.follow(step)
+                elif isinstance(was, Absent):  # step by step: another line with the same text is not its place
+                    passage = event.passage
+                    place = passage.follow(was.hunk) if isinstance(now, Absent) else passage.leaves_out(was.hunk)
                     now = Touched() if place is None else Absent(place)
+                else:
+                    now = Touched()
                 verdicts[hunk.id] = now
             seen.changed()
 

@@ -18,6 +18,7 @@ from dsh_lsp.lsp.documents import DocumentChanged, Documents
 from dsh_lsp.lsp.editor import Editor
 from dsh_lsp.lsp.proposal import Item, Proposal
 from dsh_lsp.wire import JsonObject
+from dsh_lsp.workspace.edits import ended
 from dsh_lsp.workspace.passage import Absent, Landed, Touched, judge
 
 NOTE = "dsh"
@@ -99,7 +100,9 @@ class Preview:
                     self._applier.see(item, event.document, span)
                     landed.append(item)
                 case Absent(hunk):
-                    item.hunk = hunk
+                    item.hunk = ended(hunk, event.after)
+                case Touched() if (there := event.passage.leaves_out(item.hunk)) is not None:
+                    item.hunk = ended(there, event.after)
                 case Touched():
                     self._conflict(item)
         if landed:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise, starmap
 
-from dsh_lsp.workspace.edits import Hunk, applied, standing
+from dsh_lsp.workspace.edits import Hunk, applied, ended, standing
 from dsh_lsp.workspace.rope import Rope
-from dsh_lsp.workspace.text import Change, Span, same_lines, with_line_ending
+from dsh_lsp.workspace.text import Change, Span, line_end_of, same_lines, with_line_ending
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,16 @@ class Passage:
             place = there
         return place
 
+    def leaves_out(self, hunk: Hunk) -> Hunk | None:
+        """The place after for lines to be put in, if no change can have put them in; None if one may have."""
+        there: Hunk | None = hunk if not hunk.old and line_end_of(hunk.new) else None
+        for step in self.steps:
+            for change in step.changes or (Change(Span(0, len(step.before)), str(step.after)),):
+                if there is not None and _may_put_in(there, change):
+                    return None
+            there = there and step.follow(there)
+        return there
+
     @property
     def steps(self) -> list[Passage]:
         """The passages of the changes, one after the other."""
@@ -102,6 +112,16 @@ def moved(hunk: Hunk, changes: Sequence[Change], after: Rope) -> Hunk | None:
     starts_line = span.start == 0 or after[span.start - 1] in "\r\n"
     ends_line = hunk.old.endswith(("\r", "\n")) or not hunk.old or span.end == len(after)
     return replace(hunk, span=span) if starts_line and ends_line else None
+
+
+def _may_put_in(hunk: Hunk, change: Change) -> bool:
+    """Whether a change may be what puts lines in at a place, or just before the line end above it.
+
+    What is typed into a line beside the place is not, nor is a line that is opened there.
+    """
+    reaches = change.span.start <= hunk.span.start <= change.span.end + len("\r\n")
+    makes_lines = "\n" in change.text or "\r" in change.text
+    return reaches and makes_lines and bool(change.text.strip() or not hunk.new.strip())
 
 
 def _begun_line(text: str) -> str:
@@ -146,8 +166,13 @@ def judge_unsent(before: Rope, hunks: Sequence[Hunk], after: Rope) -> dict[str, 
     """As `judge`, of hunks that nobody has been sent: what may be lines of theirs that were changed cannot be."""
     verdicts, passage = judge(before, hunks, after), Passage(before, after)
     for hunk in hunks:
-        if isinstance(verdicts[hunk.id], Touched) and (there := passage.follow(hunk)) is not None:
-            verdicts[hunk.id] = Absent(there)
+        match verdicts[hunk.id]:
+            case Absent(there):
+                verdicts[hunk.id] = Absent(ended(there, after))
+            case Touched() if (place := passage.follow(hunk)) is not None:
+                verdicts[hunk.id] = Absent(ended(place, after))
+            case _:
+                pass
     return verdicts
 
 

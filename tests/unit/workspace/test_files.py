@@ -99,13 +99,14 @@ async def test_a_new_file_is_created_with_its_folders(tmp_path: Path) -> None:
         ("a\nmine\nc\n", "a\nmine\nc\n", "conflict"),
         ("a\nb\nC\n", "a\nb\nnew\nC\n", "landed"),
         ("a\nmine\nC\n", "a\nmine\nC\n", "conflict"),
+        ("a\nb\nc\nd\n", "a\nb\n3\nd\n", "landed"),
     ],
 )
 @pytest.mark.parametrize("moment", ["before the question", "while it is asked"])
 async def test_what_another_program_wrote_meanwhile_stays(
     tmp_path: Path, now: str, then: str, outcome: str, moment: str
 ) -> None:
-    proposed = "a\nb\nnew\nc\n" if now.endswith("C\n") else "a\nB\nc\n"
+    proposed = {"C": "a\nb\nnew\nc\n", "d": "a\nb\n3"}.get(now[-2], "a\nB\nc\n")
     path = tmp_path / "a.txt"
     path.write_text("a\nb\nc\n")
 

@@ -145,6 +145,27 @@ def test_a_text_that_kept_a_line_beside_an_insertion_has_a_place_for_it(after: s
     assert isinstance(verdicts(BEFORE, [INSERTION], after)["h"], Landed if "2.5" in after else Touched)
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "text", "place"),
+    [
+        (7, 7, "x", 9),
+        (8, 8, "x", 8),
+        (8, 14, "THREE", 8),
+        (7, 7, "\n    ", 13),
+        (0, 0, "2.5\n", 12),
+        (8, 8, "2.5\n", None),
+        (8, 8, "2.5 and more\n", None),
+        (7, 7, "\n2.5", None),
+        (0, 24, "one\ntwo\n2.5!\nthree\nfour\nfive\n", None),
+    ],
+)
+def test_lines_that_a_change_may_have_put_in_are_not_called_left_out(start, end, text, place) -> None:
+    change = Change(Span(start, end), text)
+    before = Rope.of(BEFORE)
+    there = Passage(before, before.changed(change), [change]).leaves_out(INSERTION)
+    assert (there and there.span) == (None if place is None else Span(place, place))
+
+
 @pytest.mark.parametrize("at", [4, 8])
 def test_another_line_with_the_same_text_is_not_the_place_of_a_line_that_is_gone(at: int) -> None:
     gone = Change(THREE.span, "")
