@@ -215,12 +215,18 @@ async def attempt(
     `refused` is called when the editor has said that what was sent is stale, which ends nothing yet.
     """
     before, version, sent_at = document.rope, document.version, anyio.current_time()
+    left_out: dict[str, Hunk] = {hunk.id: hunk for hunk in hunks}  # where each would go, if it was not made
     edit = {"documentChanges": [to_lsp_edits(document, hunks, editor.profile.manners)]}
     seen = _Observation()
     verdicts: dict[str, Verdict] = {hunk.id: Absent(hunk) for hunk in hunks}
 
     def on_change(event: DocumentChanged) -> None:
         if event.document is document:
+            for key, there in list(left_out.items()):
+                if (place := event.passage.leaves_out(there)) is None:
+                    del left_out[key]
+                else:
+                    left_out[key] = place
             judged = judge_shown(before, hunks, event.after, editor.profile.manners)
             for hunk in hunks:
                 was, now = verdicts[hunk.id], judged[hunk.id]
@@ -228,12 +234,10 @@ async def attempt(
                     continue
                 if isinstance(now, Landed):
                     landed(hunk, now.span)
-                elif isinstance(was, Absent):  # step by step: another line with the same text is not its place
-                    passage = event.passage
-                    place = passage.follow(was.hunk) if isinstance(now, Absent) else passage.leaves_out(was.hunk)
+                elif isinstance(now, Absent):  # step by step: another line with the same text is not its place
+                    step = was.hunk if isinstance(was, Absent) else None
+                    place = step and event.passage.follow(step)
                     now = Touched() if place is None else Absent(place)
-                else:
-                    now = Touched()
                 verdicts[hunk.id] = now
             seen.changed()
 
@@ -257,6 +261,9 @@ async def attempt(
     finally:
         for dispose in disposers:
             dispose()
+    denied = seen.reply is not None and seen.reply.kind != "applied"
+    if denied:  # what changed around them was not the editor's doing
+        verdicts |= {key: Absent(there) for key, there in left_out.items() if isinstance(verdicts[key], Touched)}
     return Attempt(
         before=before,
         hunks=tuple(hunks),
@@ -264,7 +271,7 @@ async def attempt(
         final=final,
         reason=seen.reply.reason if seen.reply is not None else "",
         answered=seen.answered,
-        denied=seen.reply is not None and seen.reply.kind != "applied",
+        denied=denied,
     )
 
 

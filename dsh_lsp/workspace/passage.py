@@ -71,11 +71,11 @@ class Passage:
         return place
 
     def leaves_out(self, hunk: Hunk) -> Hunk | None:
-        """The place after for lines to be put in, if no change can have put them in; None if one may have."""
+        """Where lines to be put in would go after, if no change looks as if it had put them in; else None."""
         there: Hunk | None = hunk if not hunk.old and line_end_of(hunk.new) else None
         for step in self.steps:
-            for change in step.changes or (Change(Span(0, len(step.before)), str(step.after)),):
-                if there is not None and _may_put_in(there, change):
+            for change in step.changes or ():
+                if there is not None and _may_put_in(there, change, step.before):
                     return None
             there = there and step.follow(there)
         return there
@@ -114,14 +114,16 @@ def moved(hunk: Hunk, changes: Sequence[Change], after: Rope) -> Hunk | None:
     return replace(hunk, span=span) if starts_line and ends_line else None
 
 
-def _may_put_in(hunk: Hunk, change: Change) -> bool:
+def _may_put_in(hunk: Hunk, change: Change, before: Rope) -> bool:
     """Whether a change may be what puts lines in at a place, or just before the line end above it.
 
     What is typed into a line beside the place is not, nor is a line that is opened there.
     """
     reaches = change.span.start <= hunk.span.start <= change.span.end + len("\r\n")
-    makes_lines = "\n" in change.text or "\r" in change.text
-    return reaches and makes_lines and bool(change.text.strip() or not hunk.new.strip())
+    taken = before[change.span.start : change.span.end]
+    if not reaches or not any(end in text for end in "\r\n" for text in (taken, change.text)):
+        return False
+    return bool(taken or change.text.strip() or not hunk.new.strip())
 
 
 def _begun_line(text: str) -> str:
@@ -163,14 +165,14 @@ def judge(before: Rope, hunks: Sequence[Hunk], after: Rope) -> dict[str, Verdict
 
 
 def judge_unsent(before: Rope, hunks: Sequence[Hunk], after: Rope) -> dict[str, Verdict]:
-    """As `judge`, of hunks that nobody has been sent: what may be lines of theirs that were changed cannot be."""
-    verdicts, passage = judge(before, hunks, after), Passage(before, after)
+    """As `judge`, of hunks that nobody has been sent: what came in beside a place for lines cannot be those lines."""
+    verdicts, changes = judge(before, hunks, after), before.line_changes(after)
     for hunk in hunks:
         match verdicts[hunk.id]:
             case Absent(there):
                 verdicts[hunk.id] = Absent(ended(there, after))
-            case Touched() if (place := passage.follow(hunk)) is not None:
-                verdicts[hunk.id] = Absent(ended(place, after))
+            case Touched() if not hunk.old and (span := _between(hunk.span.start, changes, after)) is not None:
+                verdicts[hunk.id] = Absent(ended(replace(hunk, span=span), after))
             case _:
                 pass
     return verdicts

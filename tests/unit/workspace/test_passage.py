@@ -150,9 +150,10 @@ def test_a_text_that_kept_a_line_beside_an_insertion_has_a_place_for_it(after: s
     [
         (7, 7, "x", 9),
         (8, 8, "x", 8),
-        (8, 14, "THREE", 8),
+        (8, 13, "THREE", 8),
         (7, 7, "\n    ", 13),
         (0, 0, "2.5\n", 12),
+        (2, 6, "x", None),
         (8, 8, "2.5\n", None),
         (8, 8, "2.5 and more\n", None),
         (7, 7, "\n2.5", None),
