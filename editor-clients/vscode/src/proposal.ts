@@ -100,30 +100,8 @@ export class Proposal {
     this.#shown.splice(start, end - start, ...lines);
     const from = Math.min(place(start), this.#right.length);
     const to = Math.max(from, Math.min(place(end), this.#right.length));
-    for (const piece of this.#pieces({ start: from, end: to, lines })) this.#editRight(piece);
-  }
-
-  /** An edit in pieces, last first, each wholly inside a hunk or wholly outside of all. */
-  #pieces({ start, end, lines }: LineEdit): LineEdit[] {
-    const overlapped = this.#hunks.filter(({ right }) => right[0] < end && start < right[1]);
-    const last = overlapped.at(-1);
-    if (last === undefined) return [{ start, end, lines }];
-    const pieces: LineEdit[] = [];
-    const rest = [...lines];
-    let at = start;
-    const take = (until: number) => {
-      if (until > at) pieces.push({ start: at, end: until, lines: rest.splice(0, until - at) });
-      at = Math.max(at, until);
-    };
-    for (const { right } of overlapped) {
-      take(right[0]);
-      if (right !== last.right) take(right[1]);
-    }
-    const until = Math.min(end, last.right[1]);
-    const after = rest.splice(Math.max(0, rest.length - (end - until)));
-    pieces.push({ start: at, end: until, lines: rest });
-    if (end > until) pieces.push({ start: until, end, lines: after });
-    return pieces.reverse();
+    const hunks = this.#hunks.map(({ right }) => right);
+    for (const piece of inPieces({ start: from, end: to, lines }, hunks)) this.#editRight(piece);
   }
 
   #editRight({ start, end, lines }: LineEdit): void {
@@ -137,8 +115,14 @@ export class Proposal {
 
   /** The file reads `lines` now: what is typed elsewhere is brought along, and what has landed is no hunk any more. */
   followLeft(lines: readonly string[], changes: readonly TextChange[] = []): void {
-    for (const change of changes) this.#editLeft(trimmed(this.#left, editOf(this.#left, change)));
-    if (!sameLines(this.#left, lines)) for (const edit of editsBetween(this.#left, lines)) this.#editLeft(edit);
+    for (const change of changes) this.#writtenLeft(trimmed(this.#left, editOf(this.#left, change)));
+    if (!sameLines(this.#left, lines)) for (const edit of editsBetween(this.#left, lines)) this.#writtenLeft(edit);
+  }
+
+  #writtenLeft(edit: LineEdit): void {
+    const hunks = this.#hunks.map(({ left }) => left);
+    const lands = this.#hunks.some((hunk) => this.#wouldLand(hunk, edit));
+    for (const piece of lands ? [edit] : inPieces(edit, hunks)) this.#editLeft(piece);
   }
 
   #editLeft({ start, end, lines }: LineEdit): void {
@@ -150,10 +134,11 @@ export class Proposal {
     const place = landed === undefined && !touched ? this.#toRight(start, end) : undefined;
     this.#left.splice(start, end - start, ...lines);
     this.#hunks = this.#hunks.filter((hunk) => hunk !== landed);
-    for (const hunk of this.#hunks) hunk.left = moved(hunk.left, start, end, growth);
-    if (place === undefined) return;
-    this.#right.splice(place[0], place[1] - place[0], ...lines);
-    for (const hunk of this.#hunks) hunk.right = moved(hunk.right, place[0], place[1], growth);
+    for (const hunk of this.#hunks) {
+      if (place !== undefined && end <= hunk.left[0]) hunk.right = shifted(hunk.right, growth);
+      hunk.left = moved(hunk.left, start, end, growth);
+    }
+    if (place !== undefined) this.#right.splice(place[0], place[1] - place[0], ...lines);
   }
 
   /** Whether an edit of the file makes it read there as the proposal does. */
@@ -166,7 +151,9 @@ export class Proposal {
 
   /** Where lines of the file stand in the proposal, if the user has left them as they are there. */
   #toRight(start: number, end: number): [number, number] | undefined {
-    const before = this.#hunks.findLast(({ left }) => left[1] <= start);
+    const changes = this.changes();
+    if (changes.some(({ left: [from, to] }) => from < start && end < to)) return undefined;
+    const before = changes.findLast(({ left: [from, to] }) => to <= start && from < end);
     const shift = before === undefined ? 0 : before.right[1] - before.left[1];
     const place: [number, number] = [start + shift, end + shift];
     return sameLines(this.#left.slice(start, end), this.#right.slice(...place)) ? place : undefined;
@@ -185,7 +172,10 @@ export class Proposal {
     const lines = this.#left.slice(...left);
     this.#right.splice(right[0], right[1] - right[0], ...lines);
     const growth = lines.length - (right[1] - right[0]);
-    for (const hunk of this.#hunks) hunk.right = moved(hunk.right, right[0], right[1], growth);
+    for (const hunk of this.#hunks) {
+      const isBehind = left[1] <= hunk.left[0] && right[1] <= hunk.right[0];
+      if (isBehind) hunk.right = shifted(hunk.right, growth);
+    }
   }
 
   /** Take one more hunk in; false if it does not fit beside what is there. */
@@ -196,7 +186,7 @@ export class Proposal {
     if (place === undefined || !sameLines(this.#left.slice(start, end), oldLines)) return false;
     this.#right.splice(place[0], place[1] - place[0], ...newLines);
     const growth = newLines.length - oldLines.length;
-    for (const hunk of this.#hunks) hunk.right = moved(hunk.right, place[0], place[1], growth);
+    for (const hunk of this.#hunks) if (end < hunk.left[0]) hunk.right = shifted(hunk.right, growth);
     this.#hunks.push({ id, left: [start, end], right: [place[0], place[0] + newLines.length], newLines });
     this.#hunks.sort((a, b) => a.left[0] - b.left[0]);
     return true;
@@ -206,6 +196,33 @@ export class Proposal {
   landing({ left, right }: Change): LineEdit {
     return { start: left[0], end: left[1], lines: this.#right.slice(...right) };
   }
+}
+
+/** An edit in pieces, last first, each wholly inside a hunk or wholly outside of all, which are lines of the same text. */
+function inPieces({ start, end, lines }: LineEdit, hunks: readonly [number, number][]): LineEdit[] {
+  const overlapped = hunks.filter(([from, to]) => from < end && start < to);
+  const last = overlapped.at(-1);
+  if (last === undefined) return [{ start, end, lines }];
+  const pieces: LineEdit[] = [];
+  const rest = [...lines];
+  let at = start;
+  const take = (until: number) => {
+    if (until > at) pieces.push({ start: at, end: until, lines: rest.splice(0, until - at) });
+    at = Math.max(at, until);
+  };
+  for (const hunk of overlapped) {
+    take(hunk[0]);
+    if (hunk !== last) take(hunk[1]);
+  }
+  const until = Math.min(end, last[1]);
+  const after = rest.splice(Math.max(0, rest.length - (end - until)));
+  pieces.push({ start: at, end: until, lines: rest });
+  if (end > until) pieces.push({ start: until, end, lines: after });
+  return pieces.reverse();
+}
+
+function shifted([from, to]: [number, number], by: number): [number, number] {
+  return [from + by, to + by];
 }
 
 /** A range of lines after an edit outside of it; one that overlaps it leaves what is around the edit. */

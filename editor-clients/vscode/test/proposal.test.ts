@@ -143,6 +143,16 @@ test('a change of a hunk that the user makes in the file waits for the word of t
   assert.deepEqual(made.right, ['a', 'b mine', 'c', 'd', 'e', 'f']);
 });
 
+test('a hunk fits where the lines above it are those of the user, and not amid their own', () => {
+  const made = proposal();
+  made.followRight(['mine', 'also mine', ...FILE]);
+  assert.ok(made.add(INSERT));
+  assert.deepEqual(made.right, ['mine', 'also mine', 'a', 'b', 'c', 'new', 'd', 'e', 'f']);
+  const other = proposal();
+  other.followRight(['a', 'x', 'f']);
+  assert.equal(other.add(INSERT), false);
+});
+
 test('law: differences lead from one text to the other', () => {
   for (let seed = 1; seed <= 400; seed++) {
     const next = random(seed);
@@ -198,5 +208,30 @@ test('law: the changes are in order, do not overlap, and all of them together ar
       whole.splice(left[0], left[1] - left[0], ...made.right.slice(...right));
     }
     assert.deepEqual(whole, made.right, `seed ${seed}`);
+  }
+});
+
+test('law: whatever is written into the file alone, no edit of the user is in the proposal when all hunks are decided', () => {
+  for (let seed = 1; seed <= 600; seed++) {
+    const next = random(seed * 13);
+    const pick = (limit: number) => Math.floor(next() * limit);
+    const made = proposal(B, INSERT, E);
+    for (let step = 0; step < 3; step++) {
+      const lines = [...made.left];
+      const start = pick(lines.length);
+      const end = Math.min(lines.length - 1, start + pick(4));
+      const typed = Array.from({ length: pick(3) }, () => `x${pick(4)}\n`);
+      lines.splice(start, end - start, ...typed.map((line) => line.trimEnd()));
+      const change = {
+        start: { line: start, character: 0 },
+        end: { line: end, character: 0 },
+        text: typed.join(''),
+      };
+      made.followLeft(lines, [change]);
+      shown(made);
+      assert.deepEqual(made.left, lines, `seed ${seed}`);
+    }
+    for (const id of made.ids) made.decide(id);
+    assert.deepEqual(made.right, made.left, `seed ${seed}`);
   }
 });
