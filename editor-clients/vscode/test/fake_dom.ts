@@ -97,8 +97,16 @@ class FakeElement extends FakeNode {
 
 const FRAGMENT = '#FRAGMENT';
 
+let state: unknown; // what the editor keeps for the page
+
 Object.assign(globalThis, {
-  acquireVsCodeApi: () => ({ postMessage: () => {}, getState: () => undefined, setState: () => {} }),
+  acquireVsCodeApi: () => ({
+    postMessage: () => {},
+    getState: () => state,
+    setState: (next: unknown) => {
+      state = next;
+    },
+  }),
   document: {
     createElement: (tag: string) => new FakeElement(tag),
     createTextNode: (text: string) => new FakeText(text),

@@ -3,6 +3,7 @@
 import type { Decision } from '../protocol.ts';
 import type { ApprovalItem, QuestionItem } from '../view.ts';
 import { button, el, icon } from './dom.ts';
+import { wordsInput } from './kept_words.ts';
 import { codeBlock, markdown } from './markdown.ts';
 import { post } from './page.ts';
 
@@ -26,12 +27,7 @@ export function drawApproval(asked: ApprovalItem): HTMLElement {
     const head = el('summary', {}, icon('shield'), el('span', {}, `${asked.tool}: ${words}`));
     return el('details', { class: 'approval decided', 'data-fold': asked.id }, head, ...effects);
   }
-  const comment = el('input', {
-    type: 'text',
-    class: 'comment',
-    placeholder: 'Words for the agent, if you reject',
-    'aria-label': 'Words for the agent, if you reject',
-  }) as HTMLInputElement;
+  const comment = wordsInput(asked.id, 'Words for the agent, if you reject');
   const decide = (decision: Decision) => () =>
     post({
       kind: 'approve',
@@ -74,12 +70,7 @@ export function drawQuestion(asked: QuestionItem): HTMLElement {
   }
   const answer = (text: string) => post({ kind: 'answer', question: asked.id, answer: text });
   const choices = asked.options.map((option) => button(option, () => answer(option), { class: 'secondary' }));
-  const input = el('input', {
-    type: 'text',
-    class: 'comment',
-    placeholder: 'Your answer',
-    'aria-label': 'Your answer',
-  }) as HTMLInputElement;
+  const input = wordsInput(asked.id, 'Your answer');
   const submit = (event: Event) => {
     event.preventDefault();
     if (input.value.trim()) answer(input.value.trim());

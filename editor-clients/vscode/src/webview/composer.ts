@@ -264,14 +264,14 @@ export class Composer {
       .flatMap((item) => item.files)
       .filter((file) => file.hunks.some(({ outcome }) => outcome === undefined));
     const hunks = files.flatMap((file) => file.hunks).filter(({ outcome }) => outcome === undefined).length;
-    if (this.#review.dataset.key === `${hunks}`) return;
-    this.#review.dataset.key = `${hunks}`;
+    const names = new Set(files.map(({ uri }) => uri)).size;
+    const words = `${hunks === 1 ? '1 edit waits' : `${hunks} edits wait`}${names > 1 ? ` in ${names} files` : ''}`;
+    if (this.#review.dataset.key === words) return;
+    this.#review.dataset.key = words;
     if (hunks === 0) {
       this.#review.replaceChildren();
       return;
     }
-    const names = new Set(files.map(({ uri }) => uri)).size;
-    const words = `${hunks === 1 ? '1 edit waits' : `${hunks} edits wait`}${names > 1 ? ` in ${names} files` : ''}`;
     this.#review.replaceChildren(
       el(
         'div',

@@ -66,9 +66,9 @@ function drawNotice({ id, text }: Said): HTMLElement {
   return el('details', { class: 'thinking', 'data-fold': `notice ${id}` }, el('summary', {}, first), body);
 }
 
-/** A message of the user's; what they pointed at comes as fenced blocks and is folded. */
+/** A message of the user's; what they pointed at comes behind it, as blocks that say from where, and is folded. */
 function userText(text: string): HTMLElement {
-  const [words = '', ...blocks] = text.split(/\n\n(?=[^\n]*\n?```)/);
+  const [words = '', ...blocks] = text.split(/\n\n(?=From [^\n]+:\n```)/);
   const box = el('div', { class: 'user-text' }, words);
   if (blocks.length === 0) return box;
   const body = el('div', { class: 'markdown' });

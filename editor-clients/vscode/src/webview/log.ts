@@ -27,7 +27,7 @@ export class Log {
     tabindex: 0,
   });
   readonly #live = el('div', { id: 'live', 'aria-live': 'off' });
-  readonly #toEnd = button('Latest', () => this.scrollToEnd(), { icon: 'arrow-down', class: 'secondary to-end' });
+  readonly #toEnd = button('Latest', () => this.#goToEnd(), { icon: 'arrow-down', class: 'secondary to-end' });
   readonly #empty: () => HTMLElement;
   #turns: DrawnTurn[] = [];
   #blocks: LiveBlock[] = [];
@@ -36,6 +36,7 @@ export class Log {
   constructor(empty: () => HTMLElement) {
     this.#empty = empty;
     this.#toEnd.hidden = true;
+    this.#toEnd.addEventListener('mousedown', (event) => event.preventDefault()); // the focus stays where it is
     this.element.addEventListener('scroll', () => this.#scrolled(), { passive: true });
     this.element.addEventListener('click', (event) => this.#clicked(event), { capture: true });
     // A narrower page has longer text: whoever is at the end stays there.
@@ -57,7 +58,8 @@ export class Log {
 
   draw(view: SessionView): void {
     if (view.turns.length === 0) {
-      this.element.replaceChildren(this.#empty());
+      const empty = this.#empty();
+      if (this.element.firstElementChild !== empty) this.element.replaceChildren(empty);
       return;
     }
     if (this.#turns.length === 0) this.element.replaceChildren();
@@ -72,6 +74,11 @@ export class Log {
     const { scrollTop, atEnd } = kept();
     this.#atEnd = atEnd;
     if (!atEnd) this.element.scrollTop = scrollTop;
+  }
+
+  #goToEnd(): void {
+    if (document.activeElement === this.#toEnd) this.element.focus({ preventScroll: true });
+    this.scrollToEnd();
   }
 
   scrollToEnd(): void {

@@ -10,6 +10,7 @@ import { fold } from '../session.ts';
 import { EMPTY, type SessionView } from '../view.ts';
 import { Composer } from './composer.ts';
 import { button, el, icon } from './dom.ts';
+import { takeOrphans } from './kept_words.ts';
 import { Log } from './log.ts';
 import { post, run } from './page.ts';
 import './main.css';
@@ -27,6 +28,8 @@ let session: string | undefined;
 let due = false;
 let restored = false;
 let wanted: Extract<ToPage, { kind: 'decide' }> | undefined;
+let focused: HTMLElement | undefined;
+let greeting: { needsKey: boolean; element: HTMLElement } | undefined;
 
 function show(): void {
   if (due) return;
@@ -37,13 +40,24 @@ function show(): void {
     drawBanner(frame);
     log.draw(view);
     composer.draw(view, frame, status);
+    for (const words of takeOrphans(view)) composer.draft(words);
     if (!restored) log.restore();
     restored = true;
+    keepFocus();
     if (wanted !== undefined) log.decide(wanted.decision);
     wanted = undefined;
   });
 }
 
+/** What had the focus may have been drawn anew, or be gone: else the keys that follow would fall nowhere. */
+function keepFocus(): void {
+  const isLost = document.activeElement === document.body && focused?.checkVisibility() === false;
+  if (isLost && document.hasFocus()) composer.focus();
+}
+
+document.addEventListener('focusin', ({ target }) => {
+  focused = target as HTMLElement;
+});
 window.addEventListener('message', ({ data }: MessageEvent<ToPage>) => {
   switch (data.kind) {
     case 'view':
@@ -110,8 +124,14 @@ function drawBanner({ connection, trusted }: Frame): void {
   banner.replaceChildren(...parts);
 }
 
+/** Drawn anew only when it says something else: a screen reader hears it, and what has the focus stays. */
 function welcome(): HTMLElement {
-  const needsKey = frame?.needsKey && !frame.hasKey;
+  const needsKey = frame?.needsKey === true && !frame.hasKey;
+  if (greeting?.needsKey !== needsKey) greeting = { needsKey, element: drawWelcome(needsKey) };
+  return greeting.element;
+}
+
+function drawWelcome(needsKey: boolean): HTMLElement {
   const examples = [
     'Explain what this project does',
     'Find out why a test fails and mend it',
@@ -128,16 +148,14 @@ function welcome(): HTMLElement {
       button('Use the Demo', () => run('dsh.ui.useDemo'), { icon: 'beaker', class: 'secondary' }),
     ),
   );
+  const begin = (text: string) => () => {
+    composer.draft(text);
+    composer.focus();
+  };
   const list = el(
     'ul',
     { class: 'examples' },
-    ...examples.map((text) =>
-      el(
-        'li',
-        {},
-        button(text, () => composer.draft(text), { class: 'link' }),
-      ),
-    ),
+    ...examples.map((text) => el('li', {}, button(text, begin(text), { class: 'link' }))),
   );
   return el(
     'div',

@@ -6,7 +6,7 @@ type Api = { postMessage(message: FromPage): void; getState(): Kept | undefined;
 declare function acquireVsCodeApi(): Api;
 
 /** What the page keeps for itself when it is thrown away. */
-export type Kept = { draft: string; scrollTop: number; atEnd: boolean };
+export type Kept = { draft: string; scrollTop: number; atEnd: boolean; words?: Record<string, string> };
 
 const api = acquireVsCodeApi();
 

@@ -7,6 +7,7 @@
 
 import { runningTurn, type SessionView, type Waiting } from '../view.ts';
 import { button, el, iconButton } from './dom.ts';
+import { keepWords, keptWords } from './kept_words.ts';
 import { post, run } from './page.ts';
 
 type Row = { element: HTMLElement; text: string; where: string; input?: HTMLTextAreaElement };
@@ -44,6 +45,7 @@ export class Queue {
     for (const [id, { element, input, text }] of this.#rows) {
       if (ids.has(id)) continue;
       if (input !== undefined && input.value.trim() !== text) this.#orphan(input.value.trim());
+      if (input !== undefined) keepWords(id, '');
       element.remove();
       this.#rows.delete(id);
     }
@@ -61,7 +63,9 @@ export class Queue {
     this.#rows.set(id, row);
     const isNew = known?.text !== text || known.where !== where;
     Object.assign(row, { text, where });
-    if (isNew && row.input === undefined) this.#show(id, row);
+    const begun = known === undefined ? keptWords(id) : undefined;
+    if (begun !== undefined) this.#edit(id, row, begun);
+    else if (isNew && row.input === undefined) this.#show(id, row);
     return row;
   }
 
@@ -74,20 +78,22 @@ export class Queue {
         el('span', { class: 'words', title: text }, text),
         el('span', { class: 'detail' }, where),
       ),
-      iconButton('edit', `Edit: ${text}`, () => this.#edit(id, row)),
+      iconButton('edit', `Edit: ${text}`, () => this.#edit(id, row, text).focus()),
       iconButton('trash', `Remove: ${text}`, () => post({ kind: 'removeWaiting', message: id })),
     );
   }
 
-  #edit(id: string, row: Row): void {
-    const rows = Math.min(8, row.text.split('\n').length);
+  #edit(id: string, row: Row, words: string): HTMLTextAreaElement {
+    const rows = Math.min(8, words.split('\n').length);
     const input = el('textarea', { rows, 'aria-label': 'Waiting message' }) as HTMLTextAreaElement;
-    input.value = row.text;
+    input.value = words;
+    input.addEventListener('input', () => keepWords(id, input.value));
     row.input = input;
     const done = (save: boolean) => {
-      const words = input.value.trim();
+      const next = input.value.trim();
       delete row.input;
-      if (save && words !== '' && words !== row.text) post({ kind: 'editWaiting', message: id, text: words });
+      keepWords(id, '');
+      if (save && next !== '' && next !== row.text) post({ kind: 'editWaiting', message: id, text: next });
       this.#show(id, row);
       (row.element.querySelector('button') as HTMLElement | null)?.focus();
     };
@@ -100,7 +106,7 @@ export class Queue {
       if (event.key === 'Escape') done(false);
     });
     row.element.replaceChildren(input);
-    input.focus();
+    return input;
   }
 }
 
