@@ -44,7 +44,7 @@ EMACS = tuple(f"tests/e2e/test_{name}.py" for name in ("emacs", "emacs_generated
 FLOOD, SOAK = "tests/protocol/test_host_flood.py", "tests/protocol/test_soak.py"
 VSCODE = tuple(
     f"tests/e2e/test_vscode_{name}.py"
-    for name in ("chat", "decisions", "review", "palette", "life", "setup", "folders", "generated")
+    for name in ("chat", "decisions", "focus", "review", "palette", "life", "setup", "folders", "generated")
 )
 
 
