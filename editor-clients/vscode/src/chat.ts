@@ -23,7 +23,10 @@ import { waitingFor } from './view.ts';
 export const VIEW = 'dsh.chat';
 
 /** What a page that is not in sight is told when it is there again. */
-const KEPT = new Set<ToPage['kind']>(['draft', 'decide', 'focus', 'sent']);
+const KEPT = new Set<ToPage['kind']>(['decide', 'focus']);
+
+type Certain = Extract<ToPage, { id: number }>;
+type Untold<T> = T extends Certain ? Omit<T, 'id'> : never;
 
 type Parts = {
   root: vscode.Uri;
@@ -42,6 +45,9 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
   #view: vscode.WebviewView | undefined;
   #ready = false;
   #pending: ToPage[] = [];
+  /** What no page has taken yet. */
+  readonly #untaken = new Map<number, Certain>();
+  #lastId = 0;
   readonly #unsaved = new Map<string, string[]>();
   #hasKey = true;
 
@@ -82,7 +88,7 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
   async open(draft?: string): Promise<void> {
     // A page that has the focus would lose it for a moment, and with it the keys that fall then.
     if (!this.focused) await vscode.commands.executeCommand(`${VIEW}.focus`);
-    if (draft !== undefined) this.#post({ kind: 'draft', text: draft });
+    if (draft !== undefined) this.#tellSurely({ kind: 'draft', text: draft });
     this.#post({ kind: 'focus' });
   }
 
@@ -145,6 +151,14 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
     else if (KEPT.has(message.kind)) this.#pending.push(message); // the rest comes with the view
   }
 
+  /** Tell a page, and if that one is thrown away, the next; ids grow over the starts of the window, too. */
+  #tellSurely(message: Untold<ToPage>): void {
+    this.#lastId = Math.max(Date.now(), this.#lastId + 1);
+    const certain = { ...message, id: this.#lastId } as Certain;
+    this.#untaken.set(certain.id, certain);
+    this.#post(certain);
+  }
+
   /** What stands around the page: the session's title, and a badge when the agent waits for a person. */
   #showHead(): void {
     if (this.#view === undefined) return;
@@ -179,7 +193,10 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
         this.#hasKey = await this.#parts.keys.has();
         store.tell();
         this.#postView();
-        for (const waiting of this.#pending.splice(0)) this.#post(waiting);
+        for (const waiting of [...this.#untaken.values(), ...this.#pending.splice(0)]) this.#post(waiting);
+        return;
+      case 'took':
+        this.#untaken.delete(message.id);
         return;
       case 'focused':
         return this.#setFocused(message.focused);
@@ -221,7 +238,7 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
     try {
       await client.run('dsh.inbox.edit', { ...ofSession(store.session), message, text });
     } catch (error) {
-      this.#post({ kind: 'draft', text });
+      this.#tellSurely({ kind: 'draft', text });
       throw error;
     }
   }
@@ -279,10 +296,11 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
         chips.map(({ item }) => item),
       );
       context.clear(chips);
-      this.#post({ kind: 'sent', text });
+      this.#tellSurely({ kind: 'sent', text });
     } catch (error) {
       const code = errorCode(error);
-      this.#post({ kind: 'sent', text, error: { text: messageOf(error), ...(code === undefined ? {} : { code }) } });
+      const told = { text: messageOf(error), ...(code === undefined ? {} : { code }) };
+      this.#tellSurely({ kind: 'sent', text, error: told });
     }
   }
 

@@ -21,20 +21,22 @@ export type Frame = {
 
 export type How = 'followup' | 'steer' | 'inject';
 
+/** A message with an id is told until a page has taken it: one that is told may be thrown away before it listens. */
 export type ToPage =
   | { kind: 'view'; view: SessionView; frame: Frame; session?: string; status?: Status }
   | { kind: 'values'; values: StreamValue[] }
   | { kind: 'status'; status?: Status }
   | { kind: 'frame'; frame: Frame }
   | { kind: 'files'; query: string; files: Chip[] }
-  | { kind: 'sent'; text: string; error?: { code?: string; text: string } }
-  | { kind: 'draft'; text: string }
+  | { kind: 'sent'; id: number; text: string; error?: { code?: string; text: string } }
+  | { kind: 'draft'; id: number; text: string }
   /** Decide on the permission that is shown; without a decision it is only shown. */
   | { kind: 'decide'; decision?: Decision }
   | { kind: 'focus' };
 
 export type FromPage =
   | { kind: 'ready' }
+  | { kind: 'took'; id: number }
   | { kind: 'focused'; focused: boolean }
   | { kind: 'send'; how: How; text: string }
   | { kind: 'run'; command: string; args: unknown[] }

@@ -48,6 +48,7 @@ let store: Store;
 let answer: (accepted: object) => void;
 let refuse: (error: unknown) => void;
 const settled = () => after(5);
+const wordsTold = (kind: 'sent' | 'draft') => page.told.flatMap((one) => (one.kind === kind ? [one.text] : []));
 
 beforeEach(async () => {
   user.begin({});
@@ -80,10 +81,23 @@ test('a page that was hidden before its words were accepted is told so when it i
   assert.ok(!page.told.some(({ kind }) => kind === 'sent'));
   page.show(true);
   await settled();
-  assert.deepEqual(
-    page.told.filter(({ kind }) => kind === 'sent'),
-    [{ kind: 'sent', text: 'Mend it.' }],
-  );
+  assert.deepEqual(wordsTold('sent'), ['Mend it.']);
+});
+
+test('a page that was told and thrown away before it took that leaves it to the next, and what is taken is over', async () => {
+  page.say({ kind: 'send', how: 'followup', text: 'Mend it.' });
+  await settled();
+  answer({});
+  await settled();
+  page.show(false);
+  page.show(true);
+  await settled();
+  assert.deepEqual(wordsTold('sent'), ['Mend it.', 'Mend it.']);
+  for (const message of page.told) if (message.kind === 'sent') page.say({ kind: 'took', id: message.id });
+  page.show(false);
+  page.show(true);
+  await settled();
+  assert.equal(wordsTold('sent').length, 2);
 });
 
 test('paths and links are of the folder that the session is about', async () => {
@@ -140,10 +154,7 @@ test('what was written into a waiting message that is taken meanwhile becomes a 
   await settled();
   refuse(Object.assign(new Error('it is taken'), { data: { code: 'ALREADY_CLAIMED' } }));
   await settled();
-  assert.deepEqual(
-    page.told.filter(({ kind }) => kind === 'draft'),
-    [{ kind: 'draft', text: 'Rather the tests.' }],
-  );
+  assert.deepEqual(wordsTold('draft'), ['Rather the tests.']);
 });
 
 test('a chat that is opened after its session has the name of it', () => {

@@ -12,7 +12,7 @@ import { Composer } from './composer.ts';
 import { button, el, icon } from './dom.ts';
 import { takeOrphans } from './kept_words.ts';
 import { Log } from './log.ts';
-import { post, run } from './page.ts';
+import { post, run, takeOnce } from './page.ts';
 import './main.css';
 
 const app = document.getElementById('app') as HTMLElement;
@@ -77,13 +77,13 @@ window.addEventListener('message', ({ data }: MessageEvent<ToPage>) => {
       composer.showFiles(data.query, data.files);
       break;
     case 'sent':
-      composer.sent(data.text, data.error);
+      takeOnce(data.id, () => composer.sent(data.text, data.error));
       break;
     case 'decide':
       wanted = data;
       break;
     case 'draft':
-      composer.draft(data.text);
+      takeOnce(data.id, () => composer.draft(data.text));
       break;
     case 'focus':
       composer.focus();

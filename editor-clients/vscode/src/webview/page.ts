@@ -6,7 +6,14 @@ type Api = { postMessage(message: FromPage): void; getState(): Kept | undefined;
 declare function acquireVsCodeApi(): Api;
 
 /** What the page keeps for itself when it is thrown away. */
-export type Kept = { draft: string; scrollTop: number; atEnd: boolean; words?: Record<string, string> };
+export type Kept = {
+  draft: string;
+  scrollTop: number;
+  atEnd: boolean;
+  words?: Record<string, string>;
+  /** The last message that was taken for good. */
+  took?: number;
+};
 
 const api = acquireVsCodeApi();
 
@@ -24,4 +31,13 @@ export function kept(): Kept {
 
 export function keep(changes: Partial<Kept>): void {
   api.setState({ ...kept(), ...changes });
+}
+
+/** Take a message once, although the page before may have been thrown away before it could say so. */
+export function takeOnce(id: number, take: () => void): void {
+  if (id > (kept().took ?? 0)) {
+    take();
+    keep({ took: id });
+  }
+  post({ kind: 'took', id });
 }
