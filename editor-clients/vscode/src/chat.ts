@@ -162,7 +162,7 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
   /** What stands around the page: the session's title, and a badge when the agent waits for a person. */
   #showHead(): void {
     if (this.#view === undefined) return;
-    this.#view.description = this.#parts.store.view.title ?? '';
+    this.#view.title = this.#parts.store.view.title || 'Chat'; // a description is not seen where a view is the only one
     const waits = waitingFor(this.#parts.store.view);
     const person = waits !== undefined && waits !== 'retry';
     this.#view.badge = person

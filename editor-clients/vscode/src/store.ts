@@ -29,6 +29,8 @@ export class Store implements vscode.Disposable {
   #timer: NodeJS.Timeout | undefined;
   /** The sessions that were heard of. */
   readonly #known = new Set<string>();
+  /** The last of each: a server tells it when it changes, and not because another session is shown. */
+  readonly #statuses = new Map<string, Status>();
 
   take(value: StreamValue): void {
     const isNew = !this.#known.has(value.session);
@@ -52,6 +54,7 @@ export class Store implements vscode.Disposable {
   }
 
   takeStatus(status: Status): void {
+    this.#statuses.set(status.session, status);
     const isOther = this.session === undefined ? this.#known.has(status.session) : status.session !== this.session;
     if (isOther && status.session !== this.#replay?.session) return;
     this.status = status;
@@ -83,7 +86,7 @@ export class Store implements vscode.Disposable {
 
   #show(session: string | undefined, view: SessionView): void {
     this.tell(); // what came before belongs to the view before
-    if (this.status?.session !== session) this.status = undefined;
+    this.status = session === undefined ? undefined : this.#statuses.get(session);
     this.session = session;
     this.view = view;
     this.#changed.fire({ kind: 'view' });

@@ -14,7 +14,7 @@ import { EventEmitter, Uri, user } from './fake_vscode.ts';
 /** A page that is thrown away when it is hidden, as the editor does. */
 class FakePage {
   readonly told: ToPage[] = [];
-  description: string | undefined;
+  title: string | undefined;
   visible = true;
   readonly #from = new EventEmitter<FromPage>();
   readonly #hidden = new EventEmitter<void>();
@@ -161,5 +161,5 @@ test('a chat that is opened after its session has the name of it', () => {
   store.take({ dsh: 1, session: 's', time: 0, type: 'session/title', data: { title: 'The sums' } });
   const later = new FakePage();
   chat.resolveWebviewView(later as never);
-  assert.equal(later.description, 'The sums');
+  assert.equal(later.title, 'The sums');
 });

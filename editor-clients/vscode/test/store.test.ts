@@ -49,3 +49,20 @@ test('when the session that is shown is deleted, one that works on in the backgr
   store.take(value('new', 0));
   assert.equal(store.session, 'new');
 });
+
+test('a session that is shown again has the status that it had, or has got meanwhile', () => {
+  const store = new Store();
+  const said = (session: string, paused: boolean) => store.takeStatus({ ...status(session), paused });
+  const paused = () => store.status?.paused;
+  store.clear('first');
+  said('first', true);
+  store.clear('second');
+  assert.equal(paused(), undefined);
+  store.clear('first');
+  assert.equal(paused(), true);
+  store.clear('second');
+  said('first', false);
+  assert.equal(paused(), undefined);
+  store.clear('first');
+  assert.equal(paused(), false);
+});
