@@ -316,17 +316,31 @@ export class Chat implements vscode.WebviewViewProvider, vscode.Disposable {
   }
 }
 
-/** Open a file; a path is one of the session's folder, which may be any of the window's. */
+/**
+ * Open a file, of whatever kind, or show a folder; a path is one of the session's folder, which may be any of the window's.
+ *
+ * Throws if there is nothing of that name.
+ */
 async function openFile(root: vscode.Uri | undefined, file: string, line?: number, endLine = line): Promise<void> {
   const uri = /^[a-z][\w+.-]+:\/\//i.test(file)
     ? vscode.Uri.parse(file)
     : path.isAbsolute(file) || root === undefined
       ? vscode.Uri.file(file)
       : vscode.Uri.joinPath(root, file);
-  if (line === undefined || endLine === undefined) return void (await vscode.window.showTextDocument(uri));
-  const start = new vscode.Position(Math.max(0, line - 1), 0);
-  const end = endLine > line ? new vscode.Position(endLine, 0) : start;
-  await vscode.window.showTextDocument(uri, { selection: new vscode.Range(start, end) });
+  const found = await vscode.workspace.fs.stat(uri).then(
+    ({ type }) => type,
+    () => undefined,
+  );
+  if (found === undefined) throw new Error(`there is no ${vscode.workspace.asRelativePath(uri)}`);
+  if (found & vscode.FileType.Directory) {
+    await vscode.commands.executeCommand('revealInExplorer', uri);
+  } else if (line === undefined || endLine === undefined) {
+    await vscode.commands.executeCommand('vscode.open', uri);
+  } else {
+    const start = new vscode.Position(Math.max(0, line - 1), 0);
+    const end = endLine > line ? new vscode.Position(endLine, 0) : start;
+    await vscode.commands.executeCommand('vscode.open', uri, { selection: new vscode.Range(start, end) });
+  }
 }
 
 function pageOf(webview: vscode.Webview, media: vscode.Uri): string {

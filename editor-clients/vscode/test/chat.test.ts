@@ -51,7 +51,7 @@ const settled = () => after(5);
 const wordsTold = (kind: 'sent' | 'draft') => page.told.flatMap((one) => (one.kind === kind ? [one.text] : []));
 
 beforeEach(async () => {
-  user.begin({});
+  user.begin({ '/second/there.py': '', '/second/pkg/there.py': '', '/second/pkg/logo.png': '' });
   page = new FakePage();
   const run = () =>
     new Promise((resolve, reject) => {
@@ -104,7 +104,17 @@ test('paths and links are of the folder that the session is about', async () => 
   page.say({ kind: 'open', path: 'there.py' });
   page.say({ kind: 'link', href: 'pkg/there.py:2' });
   await settled();
-  assert.deepEqual(user.opened, [{ path: '/second/there.py' }, { path: '/second/pkg/there.py', line: 1 }]);
+  page.say({ kind: 'link', href: 'pkg/logo.png' });
+  page.say({ kind: 'link', href: 'pkg' });
+  page.say({ kind: 'link', href: 'pkg/gone.py' });
+  await settled();
+  assert.deepEqual(user.opened, [
+    { path: '/second/there.py' },
+    { path: '/second/pkg/there.py', line: 1 },
+    { path: '/second/pkg/logo.png' },
+  ]);
+  assert.deepEqual(user.revealed, ['/second/pkg']);
+  assert.deepEqual(user.told, ['DSH: there is no /second/pkg/gone.py']);
 });
 
 test('a permission is decided on a page that shows it, and else shown first', async () => {

@@ -5,7 +5,17 @@
  */
 
 import * as path from 'node:path';
-import { Disposable, EndOfLine, EventEmitter, Position, Range, Selection, Uri } from './fake_vscode_values.ts';
+import {
+  Disposable,
+  EndOfLine,
+  EventEmitter,
+  FileSystemError,
+  FileType,
+  Position,
+  Range,
+  Selection,
+  Uri,
+} from './fake_vscode_values.ts';
 
 export * from './fake_vscode_values.ts';
 
@@ -129,6 +139,14 @@ export const workspace = {
       .filter(({ name }) => matches(name, include) && (exclude === undefined || !matches(name, exclude)));
     return found.slice(0, most).map(({ file }) => Uri.file(file));
   },
+  fs: {
+    async stat(uri: Uri): Promise<{ type: number }> {
+      if (user.files.has(uri.path)) return { type: FileType.File };
+      const isFolder = [...user.files.keys()].some((file) => file.startsWith(`${uri.path}/`));
+      if (isFolder) return { type: FileType.Directory };
+      throw FileSystemError.FileNotFound(uri);
+    },
+  },
   registerTextDocumentContentProvider: none,
   asRelativePath: (uri: Uri) => uri.path.replace(/^\/project\//, ''),
   getConfiguration: (section?: string) => ({
@@ -193,6 +211,9 @@ export const window = {
     if (user.answer !== undefined) return user.answer();
     return buttons.find((button) => user.clicks.has(button));
   },
+  async showErrorMessage(text: string): Promise<void> {
+    user.told.push(text);
+  },
   registerWebviewViewProvider: none,
   showInputBox: async () => user.types,
   showWorkspaceFolderPick: async () => undefined, // they leave it
@@ -214,6 +235,11 @@ type Diff = [left: Uri, right: Uri, title: string];
 export const commands = {
   async executeCommand(name: string, ...args: unknown[]): Promise<void> {
     if (name === 'setContext') setContext(args[0] as string, args[1]);
+    if (name === 'vscode.open') {
+      const [uri, how] = args as [Uri, { selection?: Range }?];
+      user.opened.push({ path: uri.path, ...(how?.selection ? { line: how.selection.start.line } : {}) });
+    }
+    if (name === 'revealInExplorer') user.revealed.push((args[0] as Uri).path);
     if (name === 'vscode.diff') {
       const [left, right, title] = args as Diff;
       await show(title, new TabInputTextDiff(left, right), [left, right]);
@@ -251,6 +277,7 @@ export const user = {
   pause: async () => {},
   types: undefined as string | undefined,
   opened: [] as { path: string; line?: number }[],
+  revealed: [] as string[],
   ticked: new Set<string>(),
   walkthroughIsKnown: false,
 
@@ -265,6 +292,7 @@ export const user = {
     user.pause = async () => {};
     user.answer = undefined;
     user.opened = [];
+    user.revealed = [];
     workspace.textDocuments = [];
     group.tabs = [];
     window.activeTextEditor = undefined;

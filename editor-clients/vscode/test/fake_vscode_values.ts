@@ -104,7 +104,7 @@ export class FileSystemError extends Error {
   }
 }
 export const EndOfLine = { LF: 1, CRLF: 2 };
-export const FileType = { File: 1 };
+export const FileType = { File: 1, Directory: 2 };
 export const FileChangeType = { Changed: 1, Created: 2 };
 export const QuickPickItemKind = { Separator: -1, Default: 0 };
 export const ConfigurationTarget = { Global: 1, Workspace: 2 };
