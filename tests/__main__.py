@@ -23,6 +23,7 @@ SHARED = ("--dist", "worksteal")  # for thousands of short tests, and some long 
 NEOVIM_CLIENT = tuple(
     f"tests/e2e/test_neovim_{name}.py"
     for name in (
+        "calm",
         "chat",
         "decisions",
         "edits",

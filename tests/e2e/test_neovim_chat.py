@@ -344,3 +344,20 @@ def test_models_are_completed_before_the_first_list_is_seen(desk: ClientDesk) ->
 
     wait_for(completed, "the list is there")
     assert desk.neovim.prompts() == []
+
+
+def test_a_selection_goes_as_it_is_seen_and_not_as_the_file_that_it_spans(desk: ClientDesk) -> None:
+    (desk.root / "one.txt").write_text("alpha cafe\u0301 \U0001f469\u200d\U0001f467 omega\n")
+    desk.neovim.command("edit one.txt")
+    desk.model.script(DONE, DONE)
+    for number, (keys, words) in enumerate((("0wve", "cafe\u0301"), ("0wwv", "\U0001f469\u200d\U0001f467")), 1):
+        desk.neovim.keys(f"<Esc>{keys}:Dsh ask And this?<CR>")
+        content = desk.sent_messages(number)[-1]["content"]
+        assert content == f"And this?\n\nFrom one.txt, lines 1-1:\n```\n{words}\n```"
+
+
+def test_a_long_message_asks_for_no_key_where_the_ruler_has_its_place(desk: ClientDesk) -> None:
+    desk.neovim.command("set laststatus=0 | only")
+    desk.neovim.lua("require('dsh.message').warn(('x'):rep(200))")
+    desk.wait_for_screen("dsh: xxx")
+    assert desk.neovim.mode() == {"mode": "n", "blocking": False}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.desk import wait_for
-from tests.e2e.neovim_client import ClientDesk
+from tests.e2e.neovim_client import READ_S, ClientDesk
 from tests.e2e.story import CALC, DONE, held_after, uneven
 from tests.support.model_server import Reply, answer
 
@@ -322,3 +323,59 @@ def test_a_question_is_answered_in_own_words(desk: ClientDesk) -> None:
     neovim.keys("Because.<CR>")
     assert "Because." in desk.tool_result(3)
     desk.wait_for_turns(1)
+
+
+ODD = "echo `touch a` [x](rm -rf b) **c** > made.txt"
+
+
+@pytest.mark.parametrize("before", ["", "Look:\n```sh\nls\n", "Look:\n```"])
+def test_a_command_is_shown_with_all_its_characters_whatever_was_said_before_it(
+    desk: ClientDesk, before: str
+) -> None:
+    desk.neovim.command("set columns=200")
+    desk.model.script(answer(before, calls=[("shell", {"command": f"{ODD}\n```\n{ODD}"})]), DONE)
+    desk.dsh("ask Make it.")
+    desk.wait_for_permission()
+    assert str(desk.neovim.screen).count(ODD) == 3, "in the title too"
+    desk.dsh("deny")
+    desk.neovim.keys("<CR>")
+    desk.wait_for_turns(1)
+
+
+def test_nothing_is_allowed_that_a_small_screen_does_not_show(tmp_path: Path) -> None:
+    class SmallDesk(ClientDesk):
+        SIZE = (40, 9)
+
+    with SmallDesk.set_up(tmp_path, {"calc.py": CALC}) as desk:
+        command = f"echo {'a' * 50}\n" * 4 + "echo last > made.txt"
+        desk.model.script(answer("", calls=[("shell", {"command": command})]), DONE)
+        desk.dsh("mode ask")
+        desk.send("dsh.followup", text="Make it.")
+        wait_for(lambda: desk.announced("DshWaiting"), "the agent waits")
+        desk.read("… and more")
+        desk.neovim.keys("ghy")
+        desk.wait_for_screen("look at all")
+        assert desk.run("dsh.status")["state"] == "waiting"
+        assert not (desk.root / "made.txt").exists()
+        desk.dsh("cancel")
+        desk.wait_for_turns(1)
+
+
+def test_a_command_in_one_line_that_is_higher_than_its_window_is_allowed_after_all_of_it_was_shown(
+    desk: ClientDesk,
+) -> None:
+    neovim = desk.neovim
+    desk.model.script(answer("", calls=[("shell", {"command": f"echo {'a' * 4000}; touch made.txt"})]), DONE)
+    desk.dsh("ask Make it.")
+    desk.wait_for_permission()
+    shown = ""
+    for _ in range(20):
+        shown += str(neovim.screen)
+        neovim.keys("ghy")
+        time.sleep(READ_S)
+        if desk.announced("DshTurnEnd"):
+            break
+    assert desk.wait_for_turns(1) == "completed"
+    assert (desk.root / "made.txt").exists()
+    assert "command echo" in shown
+    assert "made.txt" in shown

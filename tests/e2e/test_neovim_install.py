@@ -96,6 +96,7 @@ def test_the_health_names_a_server_that_is_not_there_a_key_that_is_missing_and_w
         ("{ settings = { model = { provider = 'openai_compatible' } } }", "`dsh-lsp doctor` says"),
         ("{ ['keys.accept'] = 'x' }", "keys.accept: write it as keys = { accept = … }"),
         ("{ chat = { input_height = 2.5 } }", "chat.input_height: a whole number from 1 to 40 is wanted, not 2.5"),
+        ("{ settings = { mode = function() end } }", "settings: the server cannot be sent this"),
         ("'dsh'", 'vim.g.dsh: a table is wanted, not "dsh"'),
     ],
 )
@@ -170,3 +171,12 @@ def test_the_plug_maps_are_there_and_no_others(tmp_path: Path, lhs: str) -> None
           end, vim.api.nvim_get_keymap('n'))
         """)
         assert ours == []
+
+
+def test_options_that_cannot_be_sent_are_told_and_those_that_follow_are_tried(tmp_path: Path) -> None:
+    with installed(tmp_path, "vim.lsp.config('dsh_lsp', { init_options = { mode = print } })") as neovim:
+        neovim.keys(":Dsh ask One.<CR>")
+        wait_for(lambda: "init_options: the server cannot be sent this" in neovim.messages(), "it is told")
+        neovim.lua("vim.lsp.config('dsh_lsp', { init_options = { mode = 'plan' } })")
+        neovim.keys(":Dsh mode ask<CR>")
+        wait_for(lambda: neovim.lua("return require('dsh.client').get() ~= nil"), "the server runs")

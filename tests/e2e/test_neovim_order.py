@@ -235,3 +235,17 @@ def test_what_a_session_says_while_its_replay_is_on_its_way_is_shown_once_in_its
     wait_for(lambda: room.session() == "fork", "it is shown")
     turns = "return vim.tbl_map(function(one) return one.turn end, require('dsh.feed').view().turns)"
     assert room.neovim.lua(turns) == [1, 2, 3]
+
+
+def test_words_that_were_not_taken_come_back_to_an_input_area_that_was_wiped_out(room: Room) -> None:
+    room.begin_session("one")
+    room.neovim.keys(":Dsh ask<CR>")
+    wait_for(lambda: room.neovim.mode()["mode"] == "i", "one can write")
+    room.neovim.keys("Precious words.<CR>")
+    wait_for(lambda: room.asked()[-1][0] == "dsh.followup", "it is sent")
+    room.neovim.lua("vim.cmd('bwipeout! ' .. require('dsh.input').buffer())")
+    room.neovim.lua("asked[#asked].callback({ code = 1, message = 'not now' })")
+    wait_for(lambda: "not now" in room.neovim.messages(), "it is told")
+    room.neovim.keys("<Esc>:Dsh<CR>")
+    wait_for(lambda: "Precious words." in room.neovim.text(), "they are there")
+    room.neovim.keys("<Esc>")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -299,3 +300,45 @@ def test_lines_above_the_first_one_are_seen(desk: ClientDesk) -> None:
     neovim.keys("gha")
     desk.wait_for_turns(1)
     assert neovim.text() == '"""Sums."""\n\n' + CALC
+
+
+@pytest.mark.parametrize("pause", [0, 1])
+def test_a_file_that_is_closed_and_opened_again_has_its_hunks_and_their_keys(desk: ClientDesk, pause: int) -> None:
+    neovim = desk.neovim
+    desk.open_review()
+    neovim.command("bdelete calc.py")
+    wait_for(lambda: not pause or "calc.py" not in str(neovim.screen), "it is closed")
+    time.sleep(pause)
+    neovim.command("edit calc.py")
+    assert neovim.lua("return vim.fn.maparg('gha', 'n', false, true).desc or ''") == "dsh: accept this hunk"
+    desk.wait_for_proposal("calc.py")
+    neovim.keys("]hgha")
+    assert desk.wait_for_turns(1) == "completed"
+    assert neovim.text() == MENDED
+
+
+def test_hunks_show_where_lines_end_in_two_ways(desk: ClientDesk) -> None:
+    (desk.root / "mixed.py").write_bytes(b"a = 1\r\nb = 2\r\nc = 3\n")
+    desk.neovim.command("edit mixed.py")
+    desk.model.script(edits(("mixed.py", "b = 2", "b = 3")), DONE)
+    desk.dsh("ask Mend it.")
+    assert desk.wait_for_proposal("mixed.py") == ["b = 3"]
+    desk.neovim.keys("]h")
+    desk.wait_for_line(2)
+    desk.neovim.keys("gha")
+    desk.wait_for_turns(1)
+    assert (desk.root / "mixed.py").read_bytes() == b"a = 1\r\nb = 3\r\nc = 3\n"
+
+
+def test_a_new_file_is_looked_at_beside_unsaved_text_that_may_not_be_hidden(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    neovim.command("set nohidden")
+    neovim.keys("Go# mine<Esc>")
+    desk.model.script(NEW, DONE)
+    desk.dsh("ask Write it.")
+    wait_for(desk.pending, "it waits")
+    desk.dsh("review")
+    wait_for(lambda: neovim.text() == "NEW = True\n", "its text shows")
+    assert neovim.lua("return vim.fn.bufwinid('calc.py')") != -1
+    neovim.keys("ghr")
+    assert desk.wait_for_turns(1) == "completed"

@@ -200,3 +200,28 @@ def test_the_conversation_opens_where_the_user_wants_it(desk: ClientDesk, positi
       return names
     """)
     assert found == layout
+
+
+def test_a_conversation_that_stands_alone_beside_a_floating_window_closes_too(desk: ClientDesk) -> None:
+    open_conversation(desk)
+    desk.go_to_file("calc.py")
+    desk.neovim.command("close")
+    desk.neovim.lua("""
+      local place = { relative = 'editor', row = 1, col = 1, width = 5, height = 1, focusable = false }
+      vim.api.nvim_open_win(vim.api.nvim_create_buf(false, true), false, place)
+    """)
+    desk.go_to("dsh")
+    desk.neovim.keys("q")
+    wait_for(lambda: not desk.window("dsh"), "it is closed")
+    assert desk.neovim.text() == CALC
+
+
+def test_a_document_of_the_server_can_be_read_again(desk: ClientDesk) -> None:
+    desk.model.script(answer("The first answer."))
+    desk.dsh("ask One.")
+    desk.wait_for_turns(1)
+    session = desk.neovim.lua("return require('dsh.feed').state.session")
+    desk.neovim.command("filetype plugin off")
+    for _ in range(2):
+        desk.neovim.command(f"edit dsh:/session/{session}/transcript.md")
+        wait_for(lambda: desk.neovim.text().endswith("The first answer.\n"), "it is read")

@@ -15,6 +15,8 @@ syntax region dshItalic matchgroup=dshMark start='\w\@<!\*[[:space:]*]\@!' end='
 syntax region dshLinkText matchgroup=dshMark start='\[\ze[^\]]*\](' end='\]\ze(' oneline concealends nextgroup=dshLinkTarget
 syntax region dshLinkTarget matchgroup=dshMark start='(' end=')' oneline contained conceal
 syntax region dshFence matchgroup=dshMark start='^\s*\z(`\{3,}\).*$' end='^\s*\z1\s*$' keepend
+" What begins with a mark of ours is no Markdown: taken for that, a part of a command or of a name would be hidden.
+syntax match dshCard '^\s*[○●✓✗?–↶±·▸▾]\s.*$'
 
 syntax sync match dshFenceSync grouphere NONE '^$'
 syntax sync minlines=200

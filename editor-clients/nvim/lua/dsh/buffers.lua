@@ -20,8 +20,16 @@ end
 local HELD_MS = 5000 -- long enough for a few questions about one file
 local held = {} ---@type table<integer, integer> buffers that were loaded here, and when they were last wanted, in ms
 
+local release
+
+local function release_soon()
+  vim.defer_fn(function()
+    require('dsh.calm').run(release)
+  end, HELD_MS)
+end
+
 ---Unload what nobody has wanted for a while and no user has come to see: unlike a file, it would grow old unseen.
-local function release()
+function release()
   local now = vim.uv.now()
   for bufnr, wanted in pairs(held) do
     local is_theirs = not vim.api.nvim_buf_is_loaded(bufnr) or vim.bo[bufnr].buflisted
@@ -33,7 +41,7 @@ local function release()
     end
   end
   if next(held) then
-    vim.defer_fn(release, HELD_MS)
+    release_soon()
   end
 end
 
@@ -49,7 +57,7 @@ function M.load(uri)
     vim.fn.bufload(bufnr)
     vim.o.shortmess = before
     if not next(held) then
-      vim.defer_fn(release, HELD_MS)
+      release_soon()
     end
     held[bufnr] = vim.uv.now()
   elseif held[bufnr] then
@@ -111,7 +119,9 @@ end
 ---@param bufnr integer
 function M.show(bufnr)
   go_to_document_window()
-  vim.api.nvim_win_set_buf(0, bufnr)
+  if not pcall(vim.api.nvim_win_set_buf, 0, bufnr) then -- the buffer there is unsaved and may not be hidden
+    vim.cmd.sbuffer(bufnr)
+  end
 end
 
 ---Show what the user has open as it is; read from the disk only what is not.

@@ -3,10 +3,12 @@
 ---Rules: a change costs what changed, however long the conversation is; a window follows the stream only while its
 ---cursor is on the last line, and no other cursor moves; what is not shown in a window is not drawn.
 
+local calm = require('dsh.calm')
 local feed = require('dsh.feed')
 local code = require('dsh.code')
 local render = require('dsh.render')
 local scratch = require('dsh.scratch')
+local sight = require('dsh.sight')
 local views = require('dsh.view')
 
 local M = {}
@@ -276,7 +278,9 @@ end
 local function draw_soon()
   if not due then
     due = true
-    vim.defer_fn(M.draw, FRAME_MS)
+    vim.defer_fn(function()
+      calm.run(M.draw)
+    end, FRAME_MS)
   end
 end
 
@@ -311,9 +315,8 @@ function M.visible(key)
   end
   local first, count = row_of(number), height(blocks[number])
   for _, win in ipairs(windows_here()) do
-    local top, bottom = vim.fn.line('w0', win), vim.fn.line('w$', win)
-    for line = math.max(1, top - first), math.min(count, bottom - first) do
-      found[line] = true
+    for _, line in ipairs(sight.lines(win)) do
+      found[line - first] = line > first and line <= first + count or nil
     end
   end
   return found, count

@@ -4,6 +4,7 @@
 ---others reach whoever had them; a server that ends is told of once, and the next command or key starts it again with
 ---the same session.
 
+local calm = require('dsh.calm')
 local config = require('dsh.config')
 local feed = require('dsh.feed')
 local message = require('dsh.message')
@@ -65,7 +66,9 @@ local function forget_process()
   local callbacks = unanswered
   unanswered = {}
   for callback in pairs(callbacks) do
-    callback(GONE)
+    calm.run(function()
+      callback(GONE)
+    end)
   end
   for _, waiter in ipairs(waiters) do
     waiter.failed(GONE)
@@ -226,11 +229,17 @@ local function start()
   if command and vim.fn.executable(command[1]) == 0 then
     return ('%s is not there; see :checkhealth dsh'):format(command[1])
   end
+  local problem = config.problem_with_settings(wanted.init_options or {})
+  if problem then
+    return ('init_options: %s'):format(problem)
+  end
   wanted.cmd = command and M.spawn or wanted.cmd
   wanted.root_dir = M.root()
-  local id = vim.lsp.start(wanted, { attach = false, reuse_client = wanted.reuse_client, silent = true })
-  if not id then
-    return 'the server could not be started; see :checkhealth dsh'
+  local options = { attach = false, reuse_client = wanted.reuse_client, silent = true }
+  local done, id = pcall(vim.lsp.start, wanted, options) -- what the user has configured may raise an error
+  if not done or not id then
+    local reason = not done and ('the server could not be started: %s'):format(id)
+    return reason or 'the server could not be started; see :checkhealth dsh'
   end
   started = id
   vim.defer_fn(function()
@@ -334,7 +343,9 @@ function M.send(client, command, argument, callback)
   local function answered(failure, result)
     if unanswered[callback] then -- else its end was told
       unanswered[callback] = nil
-      callback(failure, result)
+      calm.run(function()
+        callback(failure, result)
+      end)
     end
   end
   local params = { command = command, arguments = { argument } }

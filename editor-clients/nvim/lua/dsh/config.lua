@@ -52,6 +52,15 @@ local function is_words(value)
   return not good and ('a list of strings is wanted, not ' .. vim.inspect(value)) or nil
 end
 
+---Why settings are none for the server; nil when they are.
+---@param value any
+---@return string?
+function M.problem_with_settings(value)
+  local wrong = is('table')(value)
+  local can_be_sent, reason = pcall(vim.json.encode, value)
+  return wrong or not can_be_sent and ('the server cannot be sent this: ' .. reason) or nil
+end
+
 local function is_key(value)
   if value ~= false and (type(value) ~= 'string' or value == '') then
     return 'a key, or false for none, is wanted, not ' .. vim.inspect(value)
@@ -62,7 +71,12 @@ end
 M.OPTIONS = {
   { path = 'cmd', default = { 'dsh-lsp', 'serve' }, check = is_words, help = 'how the server is started' },
   { path = 'root_markers', default = { '.git' }, check = is_words, help = 'what the root of a workspace holds' },
-  { path = 'settings', default = {}, check = is('table'), help = "the server's settings, see |dsh-settings|" },
+  {
+    path = 'settings',
+    default = {},
+    check = M.problem_with_settings,
+    help = "the server's settings, see |dsh-settings|",
+  },
   {
     path = 'chat.position',
     default = 'right',

@@ -30,14 +30,14 @@ function M.of_range(bufnr, range)
     local text = table.concat(lines, '\n')
     return { uri = path == '' and 'untitled:' .. bufnr or vim.uri_from_bufnr(bufnr), text = text }, shown
   end
-  if range.line1 == 1 and range.line2 == vim.api.nvim_buf_line_count(bufnr) then
+  local first, last = selected(range)
+  if not first and range.line1 == 1 and range.line2 == vim.api.nvim_buf_line_count(bufnr) then
     return { uri = vim.uri_from_bufnr(bufnr) }, name
   end
-  local first, last = selected(range)
   local final = lines[#lines]
   if last then
     last = math.min(last, #final)
-    last = last > 0 and last + vim.str_utf_end(final, last) or 0 -- all bytes of the last character
+    last = last > 0 and last - 1 + #vim.fn.matchstr(final, '.', last - 1) or 0 -- all that one sees as one character
   end
   return {
     uri = vim.uri_from_bufnr(bufnr),

@@ -2,7 +2,8 @@
 
 local M = {}
 
-local WIDTH, HEIGHT = 64, 12
+local WIDTH, HEIGHT = 64, 12 -- where the screen has room for that
+local BORDER = 2
 local ns = vim.api.nvim_create_namespace('dsh.corner')
 
 local float ---@type { win: integer?, bufnr: integer }?
@@ -22,14 +23,21 @@ function M.hide()
   end
 end
 
----Lines as they fit into the corner, and whether nothing had to be left out.
+---The last row of the corner, and the columns and rows that there are for words.
+---@return integer bottom, integer width, integer height
+local function room()
+  local bottom = vim.o.lines - vim.o.cmdheight - (vim.o.laststatus > 0 and 1 or 0)
+  return bottom, math.min(WIDTH, vim.o.columns - BORDER), math.min(HEIGHT, bottom - BORDER)
+end
+
+---Lines as they fit into so much room, and whether nothing had to be left out.
 ---@return string[], boolean
-local function fit(lines)
+local function fit(lines, width, height)
   local fitted = {}
   for _, line in ipairs(lines) do
-    while vim.fn.strdisplaywidth(line) > WIDTH do
-      local part = vim.fn.strcharpart(line, 0, WIDTH)
-      while vim.fn.strdisplaywidth(part) > WIDTH do
+    while vim.fn.strdisplaywidth(line) > width do
+      local part = vim.fn.strcharpart(line, 0, width)
+      while vim.fn.strdisplaywidth(part) > width do
         part = vim.fn.strcharpart(part, 0, vim.fn.strchars(part) - 1)
       end
       fitted[#fitted + 1] = part
@@ -39,18 +47,24 @@ local function fit(lines)
       fitted[#fitted + 1] = line
     end
   end
-  if #fitted <= HEIGHT then
+  if #fitted <= height then
     return fitted, true
   end
-  local kept = vim.list_slice(fitted, 1, HEIGHT - 2)
-  return vim.list_extend(kept, { '… and more: :Dsh shows all of it', fitted[#fitted] }), false
+  local kept = vim.list_slice(fitted, 1, height - 2)
+  local more = vim.fn.strcharpart('… and more: :Dsh shows all of it', 0, width)
+  return vim.list_slice(vim.list_extend(kept, { more, fitted[#fitted] }), math.max(1, 3 - height)), false
 end
 
 ---Say it, without taking the cursor or a key.
 ---@param words string[] the last line says what can be done
 ---@return boolean whole whether nothing had to be left out
 function M.show(words)
-  local lines, whole = fit(words)
+  local bottom, most, height = room()
+  if height < 1 then
+    M.hide()
+    return false
+  end
+  local lines, whole = fit(words, most, height)
   local width = 0
   for _, line in ipairs(lines) do
     width = math.max(width, vim.fn.strdisplaywidth(line))
@@ -68,7 +82,7 @@ function M.show(words)
   local place = {
     relative = 'editor',
     anchor = 'SE',
-    row = vim.o.lines - vim.o.cmdheight - (vim.o.laststatus > 0 and 1 or 0),
+    row = bottom,
     col = vim.o.columns,
     width = math.max(width, 1),
     height = #lines,

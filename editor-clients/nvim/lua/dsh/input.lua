@@ -58,6 +58,7 @@ end
 
 ---Put words back that could not be sent, before what has been written since.
 local function give_back(words)
+  M.buffer() -- it may have been wiped out meanwhile
   local now = lines()
   local given = vim.split(words, '\n', { plain = true })
   vim.api.nvim_buf_set_lines(bufnr, 0, #now == 1 and now[1] == '' and 1 or 0, false, given)
@@ -107,7 +108,6 @@ end
 ---@param item table?
 ---@param name string?
 function M.put_back(words, item, name)
-  M.buffer()
   if item then
     context[#context + 1] = { item = item, name = name }
   end

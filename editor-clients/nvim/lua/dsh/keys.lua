@@ -12,7 +12,7 @@ local LINGER_MS = 1500
 ---@class dsh.Keys
 ---@field bufnr integer? of buffer-local maps
 ---@field before table<string, table> what was mapped before
----@field set string[]
+---@field maps { [1]: string|false, [2]: fun(), [3]: string }[] key, action, description
 ---@field leaving table? says which wish to take them away counts
 
 local function mapped(bufnr, lhs)
@@ -71,20 +71,26 @@ function M.own(bufnr, maps)
   end
 end
 
+---Set the maps that are not set: `:bdelete` takes away those of its buffer.
+---@param keys dsh.Keys
+local function put(keys)
+  for _, map in ipairs(keys.maps) do
+    local lhs, description = map[1], 'dsh: ' .. map[3]
+    local before = lhs and mapped(keys.bufnr, lhs)
+    if lhs and not (before and before.desc == description) then
+      keys.before[lhs] = before
+      vim.keymap.set('n', lhs, map[2], { buffer = keys.bufnr, desc = description, nowait = keys.bufnr ~= nil })
+    end
+  end
+end
+
 ---Set normal-mode maps; false for a key leaves it out.
 ---@param maps { [1]: string|false, [2]: fun(), [3]: string }[] key, action, description
 ---@param bufnr integer? a buffer's own; global if there is none
 ---@return dsh.Keys
 function M.set(maps, bufnr)
-  local keys = { bufnr = bufnr, before = {}, set = {} }
-  for _, map in ipairs(maps) do
-    local lhs = map[1]
-    if lhs then
-      keys.before[lhs] = mapped(bufnr, lhs)
-      vim.keymap.set('n', lhs, map[2], { buffer = bufnr, desc = 'dsh: ' .. map[3], nowait = bufnr ~= nil })
-      table.insert(keys.set, lhs)
-    end
-  end
+  local keys = { bufnr = bufnr, before = {}, maps = maps }
+  put(keys)
   return keys
 end
 
@@ -94,9 +100,12 @@ local function clear(keys)
   if keys.bufnr and not vim.api.nvim_buf_is_valid(keys.bufnr) then
     return
   end
-  for _, lhs in ipairs(keys.set) do
-    pcall(vim.keymap.del, 'n', lhs, { buffer = keys.bufnr })
-    local before = keys.before[lhs]
+  for _, map in ipairs(keys.maps) do
+    local lhs = map[1]
+    local before = lhs and keys.before[lhs]
+    if lhs then
+      pcall(vim.keymap.del, 'n', lhs, { buffer = keys.bufnr })
+    end
     if before then
       local function restore()
         vim.fn.mapset('n', false, before)
@@ -127,10 +136,11 @@ function M.leave(keys, gone)
   end, LINGER_MS)
 end
 
----Maps that were to be taken away are wanted again.
+---Maps that were to be taken away, or that were taken away with what is in their buffer, are wanted again.
 ---@param keys dsh.Keys
 function M.stay(keys)
   keys.leaving = nil
+  put(keys)
 end
 
 return M

@@ -228,7 +228,8 @@ function M.locate(bufnr, hunk)
   end
   local function stands_at(row)
     for i, line in ipairs(old) do
-      if lines[row + i] ~= line then
+      local here = lines[row + i]
+      if here ~= line and here ~= line .. '\r' then -- the return is in the text where 'fileformat' is "unix"
         return false
       end
     end

@@ -5,11 +5,9 @@
 
 local M = {}
 
-local MARGIN = 12 -- what Neovim itself may put beside a message
-
 local function say(text, level)
   text = 'dsh: ' .. vim.trim(text:gsub('%s+', ' '))
-  local width = math.max(20, vim.o.columns - MARGIN)
+  local width = math.max(1, vim.v.echospace)
   if vim.fn.strdisplaywidth(text) > width then
     text = vim.fn.strcharpart(text, 0, width - 1) .. '…'
   end

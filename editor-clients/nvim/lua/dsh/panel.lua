@@ -129,9 +129,17 @@ function M.write()
   vim.cmd('startinsert!')
 end
 
+---Whether a window is the last one of all; what floats is none that could stay alone.
+local function is_last()
+  local windows = vim.tbl_filter(function(win)
+    return vim.api.nvim_win_get_config(win).relative == ''
+  end, vim.api.nvim_tabpage_list_wins(0))
+  return #windows == 1 and #vim.api.nvim_list_tabpages() == 1
+end
+
 ---Close a window; the last one of all shows a document in its place.
 local function close(win)
-  if #vim.api.nvim_list_tabpages() == 1 and #vim.api.nvim_tabpage_list_wins(0) == 1 then
+  if is_last() then
     vim.w[win].dsh_panel = nil
     for _, fixed in ipairs({ 'winfixbuf', 'winfixwidth', 'winfixheight' }) do
       vim.wo[win][fixed] = false

@@ -3,6 +3,7 @@
 ---Rules: one gives way when it is known what became of its file, not when that was decided.
 
 local buffers = require('dsh.buffers')
+local calm = require('dsh.calm')
 local marks = require('dsh.marks')
 
 local M = {}
@@ -71,7 +72,9 @@ function M.close(over)
   for _, one in ipairs(over) do
     if one.kind == 'create' then
       vim.schedule(function()
-        close(one)
+        calm.run(function()
+          close(one)
+        end)
       end)
     end
   end

@@ -95,6 +95,34 @@ local function add_fenced(block, text, language)
   block.fences[#block.fences + 1] = add(block, fence)
 end
 
+---Add lines that are no Markdown, whatever they look like: taken for that, a part of them would be hidden.
+local function add_plain(block, lines, group)
+  local fence = fence_for(table.concat(lines, '\n'))
+  block.fences[#block.fences + 1] = add(block, fence .. 'text')
+  for _, line in ipairs(lines) do
+    add(block, { line, group })
+  end
+  block.fences[#block.fences + 1] = add(block, fence)
+end
+
+---Add lines of Markdown; a fence that they leave open ends with them.
+---@return integer[] rows of the lines
+local function add_markdown(block, text, group)
+  local rows, open = {}, nil ---@type integer[], string?
+  for _, line in ipairs(split(text)) do
+    rows[#rows + 1] = add(block, group and { line, group } or line)
+    if not open then
+      open = line:match('^%s*(```+)')
+    elseif line:match('^%s*' .. open .. '%s*$') then
+      open = nil
+    end
+  end
+  if open then
+    block.fences[#block.fences + 1] = add(block, open)
+  end
+  return rows
+end
+
 ---The diff of one hunk.
 ---@return string
 function M.diff(hunk)
@@ -112,9 +140,7 @@ end
 local ITEMS = {}
 
 function ITEMS.user(block, item)
-  for _, line in ipairs(split(item.text)) do
-    block.bars[#block.bars + 1] = add(block, { line, 'DshUser' })
-  end
+  block.bars = add_markdown(block, item.text, 'DshUser')
 end
 
 function ITEMS.notice(block, item, unfolded)
@@ -127,9 +153,7 @@ function ITEMS.notice(block, item, unfolded)
 end
 
 function ITEMS.assistant(block, item)
-  for _, line in ipairs(split((item.text:gsub('\n+$', '')))) do
-    add(block, line)
-  end
+  add_markdown(block, (item.text:gsub('\n+$', '')))
   if item.refused then
     add(block, { '(the provider refused to go on)', 'DshFailed' })
   end
@@ -226,6 +250,21 @@ function ITEMS.review(block, item, unfolded)
   end
 end
 
+local LONGEST = 400 -- characters of a command in one line: a line that is higher than its window cannot be read
+
+---The lines of what is asked for; what is on lines of its own must not look like one command.
+local function effect_lines(effects)
+  local lines = {}
+  for _, effect in ipairs(effects) do
+    for _, line in ipairs(split(effect)) do
+      for first = 0, math.max(vim.fn.strchars(line) - 1, 0), LONGEST do
+        lines[#lines + 1] = (first == 0 and '  ' or '  ↪ ') .. vim.fn.strcharpart(line, first, LONGEST)
+      end
+    end
+  end
+  return lines
+end
+
 function ITEMS.approval(block, item, unfolded)
   local outcome = item.outcome and APPROVED[item.outcome] or nil
   local mark = outcome or { '?', 'DshWaiting', 'waits for your permission' }
@@ -236,11 +275,7 @@ function ITEMS.approval(block, item, unfolded)
   add(block, unpack(parts))
   block.folds = outcome ~= nil
   if not outcome or unfolded then
-    for _, effect in ipairs(item.effects) do
-      for _, line in ipairs(split(effect)) do -- what is on lines of its own must not look like one command
-        add(block, { '  ' .. line, outcome and 'DshMuted' or 'DshTool' })
-      end
-    end
+    add_plain(block, effect_lines(item.effects), outcome and 'DshMuted' or 'DshTool')
     if item.reason then
       add(block, { '  ' .. one_line(item.reason), 'DshMuted' })
     end

@@ -204,8 +204,7 @@ local function take(files)
       now[hunk.id] = true
       order[#order + 1] = hunk.id
       local one = waiting[hunk.id] or { uri = file.uri, kind = file.kind, proposal = file.proposal }
-      one.hunk, one.new_uri = hunk, file.newUri
-      waiting[hunk.id] = one
+      one.hunk, one.new_uri, waiting[hunk.id] = hunk, file.newUri, one
       all_shown = show(one) and all_shown
     end
   end
@@ -392,6 +391,7 @@ vim.api.nvim_create_autocmd('BufReadPost', { -- a file is opened, or read again,
   group = vim.api.nvim_create_augroup('dsh.review', {}),
   callback = function()
     if #order > 0 then
+      update_keys() -- at once: a key may follow
       M.refresh()
     end
   end,

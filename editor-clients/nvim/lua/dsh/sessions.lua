@@ -101,7 +101,7 @@ end
 function M.export()
   M.run_in_session(SERVER.session_export, { format = 'markdown' }, function(result)
     vim.cmd('tabnew')
-    vim.api.nvim_buf_set_lines(0, 0, -1, false, vim.split(result.text, '\n'))
+    vim.api.nvim_buf_set_lines(0, 0, -1, false, vim.split((result.text:gsub('\n$', '')), '\n'))
     vim.bo.filetype = 'markdown'
   end)
 end

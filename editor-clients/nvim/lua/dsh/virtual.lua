@@ -15,7 +15,8 @@ function M.read(bufnr, uri)
   vim.bo[bufnr].undolevels = -1
   client.run(protocol.COMMANDS.text, { uri = uri }, function(result)
     if vim.api.nvim_buf_is_valid(bufnr) then
-      vim.api.nvim_buf_set_lines(bufnr, 0, -1, false, vim.split(result.text, '\n'))
+      vim.bo[bufnr].modifiable = true -- it may be read again
+      vim.api.nvim_buf_set_lines(bufnr, 0, -1, false, vim.split((result.text:gsub('\n$', '')), '\n'))
       vim.bo[bufnr].modified = false
       vim.bo[bufnr].modifiable = false
       vim.bo[bufnr].filetype = vim.filetype.match({ filename = uri, buf = bufnr }) or ''

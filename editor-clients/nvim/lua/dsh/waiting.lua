@@ -3,6 +3,7 @@
 ---Rules: nothing pops up that takes a key; what waits is said in the conversation or, while that is not open, in a
 ---corner; the keys are there only while something waits and a moment longer, and each decides the oldest of its kind.
 
+local calm = require('dsh.calm')
 local client = require('dsh.client')
 local config = require('dsh.config')
 local corner = require('dsh.corner')
@@ -279,8 +280,10 @@ local function update_soon()
   if not due then
     due = true
     vim.schedule(function()
-      due = false
-      M.update()
+      calm.run(function()
+        due = false
+        M.update()
+      end)
     end)
   end
 end
