@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.vscode_client import CALC, MENDED_ADD, OTHER, Desk, write_settings
+from tests.e2e.vscode_client import CALC, MENDED_ADD, OTHER, SERVER, Desk, write_settings
 from tests.e2e.vscode_window import wait_for
 from tests.support.model_server import answer
 
@@ -37,6 +39,43 @@ def test_without_a_server_the_view_offers_to_install_one_and_does_it_with_consen
         desk.model.script(answer("From the extension's own server."))
         desk.ask("Who are you?")
         desk.wait_for_text("From the extension's own server.")
+
+
+def test_what_is_no_server_is_said_to_be_none_and_holds_up_no_better_one(
+    client_workbench: Any, tmp_path: Path
+) -> None:
+    silent = [sys.executable, "-c", "import time; time.sleep(600)  # never answers"]
+    settings = {"dsh.client.server": "dsh-lsp serve"}
+    with Desk.set_up(client_workbench, tmp_path, FILES, settings=settings) as desk:
+        banner = desk.chat.locator("#banner")
+        banner.get_by_text("the setting dsh.client.server must be a list").wait_for()
+        configure(client_workbench, server=[sys.executable, "-c", "exit(1)"])
+        banner.get_by_text("the server does not start").wait_for()
+        configure(client_workbench, server=silent)
+        wait_for(lambda: processes("# never answers"), "it was started")
+        wait_for(lambda: desk.status_label() == "DSH is starting", "it is waited for")
+        configure(client_workbench, server=SERVER)
+        wait_for(lambda: desk.status_label() == "DSH is idle", "another one runs")
+        wait_for(lambda: not processes("# never answers"), "the silent one has ended")
+
+
+def configure(workbench: Any, *, server: list[str]) -> None:
+    """Write another server into the machine's settings, as somebody with another window does."""
+    file = workbench.user_data / "Machine" / "settings.json"
+    settings = json.loads(file.read_text()) | {"dsh.client.server": server}
+    part = file.with_suffix(".part")
+    part.write_text(json.dumps(settings))
+    part.replace(file)
+
+
+def processes(words: str) -> list[int]:
+    """The processes whose command line has these words."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            if entry.name.isdigit() and words.encode() in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+    return found
 
 
 def test_the_package_has_the_licences_of_what_it_holds(client_workbench: Any) -> None:

@@ -29,6 +29,8 @@ import type { ServerFinder } from './server.ts';
 const RESTARTS = 3;
 const RESTARTS_WITHIN_MS = 180_000;
 const RESTART_AFTER_MS = 800;
+const START_MS = 60_000; // what takes longer to answer is no server of ours
+const HURRIED_MS = 5_000;
 
 export type Connection =
   | { kind: 'starting' }
@@ -79,6 +81,8 @@ export class Client implements vscode.Disposable {
   #client: LanguageClient | undefined;
   #disposables: vscode.Disposable[] = [];
   #starting: Promise<void> | undefined;
+  /** Ends the start that is on its way. */
+  #giveUp: (why: Error) => void = () => {};
   #deaths: number[] = [];
   #timer: NodeJS.Timeout | undefined;
 
@@ -123,12 +127,32 @@ export class Client implements vscode.Disposable {
         return;
       }
       this.#client = client;
-      await client.start();
+      await this.#begin(client);
       await this.resume();
       this.#set({ kind: 'running' });
     } catch (error) {
       if (this.#client === client) await this.#drop();
       this.#set({ kind: 'stopped', reason: messageOf(error), restarts: false });
+    }
+  }
+
+  /**
+   * Start a client's server.
+   *
+   * Throws in the user's words if it does not start, or does not answer.
+   */
+  async #begin(client: LanguageClient): Promise<void> {
+    const givenUp = new Promise<never>((_, reject) => {
+      this.#giveUp = reject;
+    });
+    const timer = setTimeout(() => this.#giveUp(new Error('it does not answer')), START_MS);
+    try {
+      await Promise.race([client.start(), givenUp]);
+    } catch (error) {
+      client.serverProcess?.kill(); // the library stops none that has not started
+      throw new Error(`the server does not start: ${messageOf(error)}`);
+    } finally {
+      clearTimeout(timer);
     }
   }
 
@@ -199,8 +223,18 @@ export class Client implements vscode.Disposable {
     await this.start();
   }
 
+  /** Give a start that is on its way a moment more and no longer: something better waits for its end. */
+  hurry(): void {
+    const starting = this.#starting;
+    if (starting === undefined) return;
+    setTimeout(() => {
+      if (this.#starting === starting) this.#giveUp(new Error('it does not answer'));
+    }, HURRIED_MS);
+  }
+
   async stop(): Promise<void> {
     clearTimeout(this.#timer);
+    this.hurry();
     await this.#starting?.catch(() => {});
     await this.#drop();
   }

@@ -65,7 +65,9 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     sessions.onDidDelete((session) => void reviews.forget(session)),
     connection.onStatus((status) => store.takeStatus(status)),
     vscode.workspace.onDidChangeConfiguration((change) => {
-      if (concernsServer(change)) void restarts.whenIdle();
+      if (!concernsServer(change)) return;
+      connection.hurry();
+      void restarts.whenIdle();
     }),
     // The folders of a workspace may come some time after its window.
     vscode.workspace.onDidChangeWorkspaceFolders(() => void connection.start()),
