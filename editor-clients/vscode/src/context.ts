@@ -124,7 +124,9 @@ function sameChip(a: Chip, b: Chip): boolean {
 }
 
 export function fileChip(uri: vscode.Uri): Chip {
-  const detail = vscode.workspace.asRelativePath(uri);
+  const name = vscode.workspace.getWorkspaceFolder(uri)?.name;
+  const named = vscode.workspace.workspaceFolders?.filter((folder) => folder.name === name) ?? [];
+  const detail = named.length > 1 ? uri.fsPath : vscode.workspace.asRelativePath(uri); // that begins with the name alone
   return { label: path.posix.basename(uri.path), detail, item: { uri: uri.toString() } };
 }
 

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
-import { Context, documentChip, selectionChip } from '../src/context.ts';
+import { Context, documentChip, fileChip, selectionChip } from '../src/context.ts';
 import { Range, Selection, Uri, user, workspace } from './fake_vscode.ts';
 
 beforeEach(() => user.begin({ '/project/a.py': 'one two\nthree\n' }));
@@ -81,5 +81,23 @@ test('of a document that is no file the text goes along, as it reads when it is 
   assert.deepEqual(
     chosen(context).map(({ text }) => text),
     ['txwo', 'more txwo\nthree\n'],
+  );
+});
+
+test('files of folders with the same name are told apart', () => {
+  workspace.workspaceFolders = ['/project/one/app', '/project/two/app', '/project/lib'].map((folder) => ({
+    uri: Uri.file(folder),
+    name: folder.split('/').at(-1) ?? '',
+  }));
+  const details = ['one/app/a.py', 'two/app/a.py', 'lib/a.py'].map((file) =>
+    fileChip(Uri.file(`/project/${file}`) as never),
+  );
+  assert.deepEqual(
+    details.map(({ label, detail }) => [label, detail]),
+    [
+      ['a.py', '/project/one/app/a.py'],
+      ['a.py', '/project/two/app/a.py'],
+      ['a.py', 'lib/a.py'],
+    ],
   );
 });

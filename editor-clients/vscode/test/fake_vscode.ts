@@ -112,6 +112,8 @@ export class CancellationTokenSource {
 export const workspace = {
   textDocuments: [] as FakeDocument[],
   workspaceFolders: undefined as { uri: Uri; name: string }[] | undefined,
+  getWorkspaceFolder: ({ path: file }: Uri) =>
+    workspace.workspaceFolders?.find(({ uri }) => file.startsWith(`${uri.path}/`)),
   isTrusted: true,
   onDidGrantWorkspaceTrust: none,
   onDidChangeTextDocument: events.changed.event,
