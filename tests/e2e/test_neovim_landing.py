@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.desk import wait_for
 from tests.e2e.neovim_client import ClientDesk
-from tests.e2e.story import BOTH, CALC, DONE, MEND, MEND_BOTH, MEND_OTHER, MENDED, OTHER, held_after, uneven
+from tests.e2e.story import BOTH, CALC, DONE, MEND, MEND_BOTH, MEND_OTHER, MENDED, OTHER, edits, held_after, uneven
 from tests.support.model_server import Reply, answer
 
 
@@ -205,3 +205,18 @@ def test_turns_that_edit_and_move_a_file_are_rewound_in_its_buffer_in_either_ord
     desk.dsh("rewind 2")
     wait_for(lambda: not (desk.root / "lib").exists(), "the folder that was made is gone")
     assert desk.on_disk("calc.py") == CALC
+
+
+def test_a_buffer_of_bytes_that_are_no_text_is_nothing_to_the_server_and_nothing_is_asked(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    (desk.root / "some.bin").write_bytes(b"abc\xff\xfe\x80\nx = 1\n")
+    desk.model.script(DONE, edits(("some.bin", "x = 1", "x = 2")), DONE)
+    desk.dsh("ask One.")
+    desk.wait_for_turns(1)
+    desk.go_to_file("calc.py")
+    neovim.command("edit ++bin some.bin")
+    neovim.keys("Go# mine<Esc>")
+    desk.dsh("ask Two.")
+    desk.wait_for_turns(2)
+    assert "is not UTF-8 text" in desk.tool_result(3)
+    assert neovim.mode() == {"mode": "n", "blocking": False}

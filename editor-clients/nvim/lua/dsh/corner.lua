@@ -1,5 +1,7 @@
 ---Corner: a few lines in a corner of the screen, which take neither the cursor nor a key.
 
+local message = require('dsh.message')
+
 local M = {}
 
 local WIDTH, HEIGHT = 64, 12 -- where the screen has room for that
@@ -34,7 +36,7 @@ end
 ---@return string[], boolean
 local function fit(lines, width, height)
   local fitted = {}
-  for _, line in ipairs(lines) do
+  for _, line in ipairs(vim.tbl_map(message.readable, lines)) do
     while vim.fn.strdisplaywidth(line) > width do
       local part = vim.fn.strcharpart(line, 0, width)
       while vim.fn.strdisplaywidth(part) > width do

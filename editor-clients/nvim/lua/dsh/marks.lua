@@ -2,6 +2,8 @@
 ---
 ---Rules: marks move with the text, so that typing elsewhere changes nothing; nothing is written into the buffer.
 
+local message = require('dsh.message')
+
 local M = {}
 
 local ns = vim.api.nvim_create_namespace('dsh.review')
@@ -41,6 +43,43 @@ function M.difference(a, b)
   return first, rest
 end
 
+-- A proposal may have thousands of lines, and a key waits: Neovim is asked only of what is not plain.
+
+local function is_plain(text)
+  return not text:find('[^ -~]')
+end
+
+local function width_of(text)
+  return is_plain(text) and #text or vim.fn.strdisplaywidth(text)
+end
+
+---The last byte of what fits into so many columns.
+---@param text string
+---@param plain boolean
+---@param first integer
+---@param width integer columns
+---@param least integer characters that are taken, though they be too wide
+---@return integer
+local function fitting(text, plain, first, width, least)
+  if plain then
+    return math.min(first + width - 1, #text)
+  end
+  local stop = math.min(first + 4 * width + 64, #text) -- what more would fit is rare enough to go on to the next row
+  local characters = vim.fn.split(text:sub(first, stop), '\\zs')
+  if stop < #text and characters[2] then
+    table.remove(characters) -- it may not be whole
+  end
+  local last, taken = first - 1, 0
+  for number, char in ipairs(characters) do
+    taken = taken + width_of(char)
+    if taken > width and number > least then
+      break
+    end
+    last = last + #char
+  end
+  return last
+end
+
 ---Cut what is wider than its window, since no key can scroll to the rest of a virtual line.
 ---@param chunks { [1]: string, [2]: string }[]
 ---@param width integer columns
@@ -48,17 +87,17 @@ end
 local function wrap(chunks, width)
   local rows, column = { {} }, 0
   for _, chunk in ipairs(chunks) do
-    local text = ''
-    for _, char in ipairs(vim.fn.split(chunk[1], '\\zs')) do
-      local wide = vim.fn.strdisplaywidth(char)
-      if column + wide > width then
-        table.insert(rows[#rows], { text, chunk[2] })
-        rows[#rows + 1] = { { CONTINUED, 'DshMuted' } }
-        text, column = '', vim.fn.strdisplaywidth(CONTINUED)
-      end
-      text, column = text .. char, column + wide
+    local text, plain, first = chunk[1], is_plain(chunk[1]), 1
+    local last = fitting(text, plain, first, width - column, 0)
+    while last < #text do
+      table.insert(rows[#rows], { text:sub(first, last), chunk[2] })
+      rows[#rows + 1] = { { CONTINUED, 'DshMuted' } }
+      column = vim.fn.strdisplaywidth(CONTINUED)
+      first = last + 1
+      last = fitting(text, plain, first, width - column, 1)
     end
-    table.insert(rows[#rows], { text, chunk[2] })
+    table.insert(rows[#rows], { text:sub(first, last), chunk[2] })
+    column = column + width_of(text:sub(first, last))
   end
   table.insert(rows[#rows], { (' '):rep(width - column), 'DshReviewNew' })
   return rows
@@ -66,6 +105,7 @@ end
 
 ---One new line as virtual ones; what differs from the old line in its place stands out.
 local function virtual(line, old, width, tab)
+  line = message.readable(line)
   local first, rest = 0, #line
   if old then
     first, rest = M.difference(old, line)
@@ -79,7 +119,7 @@ local function virtual(line, old, width, tab)
   for _, piece in ipairs(pieces) do
     local text = piece[1]:gsub('[^\t]*\t?', function(part) -- a tab in a virtual line is not as wide as in a real one
       local plain = part:gsub('\t$', '')
-      column = column + vim.fn.strdisplaywidth(plain)
+      column = column + width_of(plain)
       if plain ~= part then
         local gap = tab - column % tab
         column = column + gap

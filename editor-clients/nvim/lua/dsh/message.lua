@@ -5,8 +5,15 @@
 
 local M = {}
 
+---A text that Neovim's functions take, which do not take a NUL.
+---@param text string
+---@return string
+function M.readable(text)
+  return (text:gsub('%z', '^@'))
+end
+
 local function say(text, level)
-  text = 'dsh: ' .. vim.trim(text:gsub('%s+', ' '))
+  text = 'dsh: ' .. vim.trim((M.readable(text):gsub('%s+', ' ')))
   local width = math.max(1, vim.v.echospace)
   if vim.fn.strdisplaywidth(text) > width then
     text = vim.fn.strcharpart(text, 0, width - 1) .. '…'

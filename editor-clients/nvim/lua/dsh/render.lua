@@ -4,6 +4,7 @@
 ---a tool is comes from its card alone.
 
 local keys = require('dsh.keys')
+local message = require('dsh.message')
 
 local M = {}
 
@@ -64,11 +65,11 @@ local function add(block, ...)
 end
 
 local function one_line(text)
-  return vim.trim((text:gsub('%s+', ' ')))
+  return vim.trim((message.readable(text):gsub('%s+', ' ')))
 end
 
 local function split(text)
-  return vim.split(text, '\n', { plain = true })
+  return vim.split(message.readable(text), '\n', { plain = true })
 end
 
 ---A fence that no line of the text ends.
