@@ -74,6 +74,7 @@ def test_a_review_and_its_edit_wait_for_a_map_that_reads_a_key(desk: ClientDesk)
         ("2Gd", "<Esc>", LINES),
         ("5GVj", "d", LINES[:4]),
         ("5GV", "<Esc>", LINES),
+        ("5G<C-v>jI# ", "x<Esc>", [*LINES[:4], f"# x{LINES[4]}", f"# x{LINES[5]}"]),
         ("gg:%s/a/A/c<CR>", "nnny", [*LINES[:5], "    return A + a\n"]),
     ],
 )

@@ -357,3 +357,18 @@ def test_wide_characters_and_those_that_are_none_are_all_shown_in_a_narrow_windo
     assert all(desk.neovim.lua("return vim.fn.strdisplaywidth(...)", row) <= room for row in shown)
     desk.dsh("reject all")
     desk.wait_for_turns(1)
+
+
+def test_a_correction_that_is_written_into_a_file_decides_nothing(desk: ClientDesk) -> None:
+    neovim = desk.neovim
+    desk.open_review()
+    neovim.keys("]hghe")
+    wait_for(lambda: neovim.text() == "    return a + b\n", "the new text can be changed")
+    neovim.keys(f":write {desk.root}/kept.txt<CR>:write {desk.root}/other.py<CR>")
+    wait_for(lambda: "E13: File exists" in neovim.messages(), "nothing is overwritten")
+    assert desk.on_disk("kept.txt") == "    return a + b\n"
+    assert desk.on_disk("other.py") == OTHER
+    assert len(desk.pending()) == 1
+    neovim.keys(f":write! {desk.root}/other.py<CR>:quit!<CR>")
+    assert wait_for(lambda: desk.on_disk("other.py") == "    return a + b\n", "it is overwritten")
+    desk.expects = "E13"

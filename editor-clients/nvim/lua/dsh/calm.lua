@@ -45,13 +45,23 @@ function M.run(act)
   poll_soon(POLL_MS)
 end
 
+local fills_block = false -- what is inserted now comes into the other lines of a block at its end
+
+vim.api.nvim_create_autocmd('ModeChanged', {
+  group = vim.api.nvim_create_augroup('dsh.calm', {}),
+  pattern = { '\22*:i*', 'i*:n' },
+  callback = function()
+    fills_block = vim.startswith(vim.v.event.old_mode, '\22')
+  end,
+})
+
 ---Whether a command has begun in a buffer that knows its lines by number: an operator that waits for its motion, a
----selection, a `:s///c` that asks.
+---selection, an insertion into a block, a `:s///c` that asks.
 ---@param bufnr integer
 local function is_amid_command(bufnr)
   local mode = vim.fn.mode(1)
   local begun = vim.startswith(mode, 'no') or mode:match('^[vVsS\22\19]') ~= nil or mode == 'r?'
-  return begun and bufnr == vim.api.nvim_get_current_buf()
+  return (begun or fills_block) and bufnr == vim.api.nvim_get_current_buf()
 end
 
 ---Wait, in a coroutine, until the text of buffers can be changed.

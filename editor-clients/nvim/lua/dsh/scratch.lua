@@ -86,8 +86,12 @@ local function open(correction, lines, enter)
       vim.api.nvim_create_autocmd('BufWriteCmd', {
         group = group,
         buffer = made,
-        callback = function()
-          M.write(correction, made)
+        callback = function(event)
+          if event.match == vim.api.nvim_buf_get_name(made) then
+            M.write(correction, made)
+          else
+            vim.fn.writefile(vim.api.nvim_buf_get_lines(made, 0, -1, false), event.match) -- that is no decision
+          end
         end,
       })
     end
