@@ -8,6 +8,7 @@ checked again before it is done, since the workspace lives on meanwhile.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +18,6 @@ from dsh_lsp.decisions import GrantKey
 from dsh_lsp.errors import ToolError
 from dsh_lsp.workspace.copies import Copies
 from dsh_lsp.workspace.disk import (
-    MAX_FILE_BYTES,
     check_not_read_only,
     create_file,
     decode_bytes,
@@ -80,7 +80,7 @@ def prepare(
 
     Raises:
         ToolError: `OUTSIDE`, `RIGHTS`, `EXISTS`, `NOT_FOUND`, `NOT_A_FILE`, `NOT_TEXT`, `NO_CHANGE`, `TOO_LARGE`,
-            `NOT_WRITABLE`.
+            `NOT_READABLE`, `NOT_WRITABLE`.
     """
     real = resolve(root, change.path, approved, guarded, kind="edit")
     check_writable(root, real, approved, guarded, called=change.path)
@@ -129,11 +129,16 @@ def _check_text(change: FileEdit) -> None:
 
 def _data_of(real: Path, name: str) -> bytes | None:
     """What a file holds, if it is one and not too large."""
-    return read_bytes(real, name) if real.is_file() and real.stat().st_size <= MAX_FILE_BYTES else None
+    try:
+        return read_bytes(real, name)
+    except ToolError as error:
+        if error.code == "NOT_READABLE":
+            raise
+        return None
 
 
 def _check_free(root: Path, real: Path, name: str, is_open: Callable[[Path], bool]) -> None:
-    if os.path.lexists(real) or _given(root, name).is_symlink() or is_open(real):
+    if os.path.lexists(real) or _is_link(root, name) or is_open(real):
         raise ToolError(f"{name} exists already", code="EXISTS")
     folder = next(parent for parent in real.parents if os.path.lexists(parent))
     if not folder.is_dir():
@@ -142,17 +147,22 @@ def _check_free(root: Path, real: Path, name: str, is_open: Callable[[Path], boo
 
 def _check_plain(root: Path, name: str, real: Path) -> None:
     """Refuse what is no file of its own."""
-    if not real.exists():
-        raise ToolError(f"{name} does not exist", code="NOT_FOUND")
-    if _given(root, name).is_symlink():
+    try:
+        is_file = stat.S_ISREG(real.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise ToolError(f"{name} does not exist", code="NOT_FOUND") from error
+    except OSError as error:
+        raise ToolError(f"{name} cannot be read: {error.strerror}", code="NOT_READABLE") from error
+    if _is_link(root, name):
         raise ToolError(f"{name} is a symbolic link; the agent moves and deletes files alone", code="NOT_A_FILE")
-    if not real.is_file():
+    if not is_file:
         raise ToolError(f"{name} is not a file", code="NOT_A_FILE")
 
 
-def _given(root: Path, name: str) -> Path:
-    """The path as it was given, no link at its end followed."""
-    return Path(os.path.realpath(root)) / from_home(name)
+def _is_link(root: Path, name: str) -> bool:
+    """Whether a path as it was given is a link, at its end."""
+    given = Path(os.path.realpath(root)) / from_home(name)
+    return os.path.islink(given)  # noqa: PTH114 - that of a path raises where nobody may look
 
 
 def shown_text(data: bytes) -> str:

@@ -286,7 +286,7 @@ def _folders_of(path: Path) -> Iterator[None]:
 
 def missing_folders(path: Path) -> int:
     """How many folders have to be made for a file."""
-    return sum(1 for _ in takewhile(lambda folder: not folder.exists(), path.parents))
+    return sum(1 for _ in takewhile(lambda folder: not os.path.exists(folder), path.parents))  # noqa: PTH110 - as below
 
 
 def remove_folders(path: Path, count: int) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -48,6 +52,55 @@ def test_a_file_that_holds_a_key_in_use_is_not_written_moved_or_deleted(tmp_path
         text = refusal(tmp_path, change, guarded)
         assert text == "settings.ini holds an API key that is in use; the agent never writes it"
         assert prepare(tmp_path, change, NOTHING, is_open=lambda _: False).path == path, "without a key it may be"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder there does not keep its files by its mode")
+def test_a_folder_into_which_nobody_may_look_is_told_of_and_nothing_of_the_system_escapes() -> None:
+    """In a process of its own, for nothing is forbidden to root; nor is its way through other folders."""
+    script = """
+import os
+from pathlib import Path
+from dsh_lsp.abort import AbortSignal
+from dsh_lsp.errors import ToolError
+from dsh_lsp.workspace.changes import carry_out, prepare
+from dsh_lsp.workspace.disk import missing_folders
+from dsh_lsp.workspace.edits import FileDelete, FileRename
+if os.geteuid() == 0:
+    os.seteuid(65_534)
+for change in (
+    FileDelete(path="closed/a.txt"),
+    FileRename(path="closed/a.txt", new_path="c.txt"),
+    FileRename(path="b.txt", new_path="closed/b.txt"),
+    FileRename(path="b.txt", new_path="closed/deep/b.txt"),
+):
+    try:
+        prepared = prepare(Path("."), change, frozenset(), is_open=lambda _: False)
+        print(missing_folders(prepared.lands_at))
+        carry_out(prepared)
+    except ToolError as error:
+        print(error.code, error)
+"""
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    with tempfile.TemporaryDirectory() as name:
+        closed = Path(name, "closed")
+        closed.mkdir()
+        for path in (closed / "a.txt", Path(name, "b.txt")):
+            path.write_text("one\n")
+        if os.geteuid() == 0:
+            for path in (Path(name), *Path(name).rglob("*")):
+                os.chown(path, 65_534, 65_534)
+        closed.chmod(0)
+        command = [sys.executable, "-c", script]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=name, env=env)
+        closed.chmod(0o755)
+    assert done.stdout.splitlines() == [
+        "NOT_READABLE closed/a.txt cannot be read: Permission denied",
+        "NOT_READABLE closed/a.txt cannot be read: Permission denied",
+        "0",
+        "NOT_WRITABLE the file cannot be moved: Permission denied",
+        "1",
+        "NOT_WRITABLE the file cannot be moved: Permission denied",
+    ], done.stderr
 
 
 def test_no_copy_is_kept_of_a_key_that_came_into_a_file_after_its_rename_was_proposed(tmp_path: Path) -> None:
