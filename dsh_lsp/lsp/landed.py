@@ -7,6 +7,7 @@ user has made of them since is never touched; what cannot be taken back is told 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Container, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -205,7 +206,7 @@ class LandedEdits:
         match edit.kind:
             case "rename":
                 path = self._moved.get(edit.hunk) or spelled_path_of(edit.new_uri or "")
-                if path is None or not path.is_file():
+                if path is None or not os.path.isfile(path):  # noqa: PTH113 - that of a path raises where nobody may look
                     raise ToolError("the renamed file is not there any more", code="CANNOT_UNDO")
                 if not self._is_what_was_renamed(edit, path):
                     raise ToolError("another file has that name now, or nothing is left of it", code="CANNOT_UNDO")

@@ -213,11 +213,22 @@ def is_done(prepared: Prepared) -> bool:
     """Whether the disk shows it."""
     match prepared.change:
         case FileRename():
-            return not prepared.path.exists() and prepared.new_path is not None and prepared.new_path.is_file()
+            return _is_gone(prepared.path) and os.path.isfile(prepared.lands_at)  # noqa: PTH113 - as above
         case FileDelete():
-            return not prepared.path.exists()
+            return _is_gone(prepared.path)
         case _:
-            return prepared.path.exists()
+            return os.path.exists(prepared.path)  # noqa: PTH110 - as above
+
+
+def _is_gone(path: Path) -> bool:
+    """Whether a file is not there, and not only out of sight."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def copy_of(prepared: Prepared, hunk: str, copies: Copies) -> str | None:

@@ -62,7 +62,7 @@ import os
 from pathlib import Path
 from dsh_lsp.abort import AbortSignal
 from dsh_lsp.errors import ToolError
-from dsh_lsp.workspace.changes import carry_out, prepare
+from dsh_lsp.workspace.changes import Prepared, carry_out, is_done, prepare
 from dsh_lsp.workspace.disk import missing_folders
 from dsh_lsp.workspace.edits import FileDelete, FileRename
 if os.geteuid() == 0:
@@ -79,6 +79,7 @@ for change in (
         carry_out(prepared)
     except ToolError as error:
         print(error.code, error)
+print(is_done(Prepared(change=FileDelete(path="a.txt"), path=Path("closed/a.txt"))))
 """
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     with tempfile.TemporaryDirectory() as name:
@@ -100,6 +101,7 @@ for change in (
         "NOT_WRITABLE the file cannot be moved: Permission denied",
         "1",
         "NOT_WRITABLE the file cannot be moved: Permission denied",
+        "False",
     ], done.stderr
 
 
