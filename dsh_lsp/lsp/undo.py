@@ -67,25 +67,35 @@ class Undo:
         done: list[Undone] = []
         async with self._one_at_a_time:
             for _, group in groupby(edits, key=lambda edit: edit.proposal):
-                if signal.aborted:
-                    done += [Undone(edit=edit, reason=CANCELLED) for edit in group]
-                else:
-                    done += await self._together(list(group), comment)
+                here = list(group)
+                while here and not signal.aborted:
+                    tried, here = await self._together(here, comment)
+                    done += tried
+                done += [Undone(edit=edit, reason=CANCELLED) for edit in here]
         return done
 
-    async def _together(self, edits: Sequence[EditLanded], comment: str | None) -> list[Undone]:
-        """Take the edits of one proposal back."""
+    async def _together(
+        self, edits: Sequence[EditLanded], comment: str | None
+    ) -> tuple[list[Undone], list[EditLanded]]:
+        """Take the edits of one proposal back, as many as can be at once: what was tried, and what is left to try.
+
+        They may have landed one by one: what has no place now may have one when those that came after it are gone.
+        """
         plans: list[TakeBack] = []
-        left: list[Undone] = []
-        for edit in edits:
+        lost: list[Undone] = []
+        left: list[EditLanded] = []
+        for number, edit in enumerate(edits):
             try:
                 plans.append(await anyio.to_thread.run_sync(self._landed.plan, edit))
             except ToolError as error:
-                left.append(Undone(edit=edit, reason=str(error)))
+                if plans:
+                    left = list(edits[number:])
+                    break
+                lost.append(Undone(edit=edit, reason=str(error)))
         plans, same = _apart(plans)
-        left += [Undone(edit=plan.edit, reason="its lines cannot be told from others") for plan in same]
+        left = [plan.edit for plan in same] + left
         if not plans:
-            return left
+            return lost, left
         proposal = Proposal(self._new_id())
         proposal.files = [self._file(proposal.id, list(group)) for group in _by_file(plans)]
         for item in proposal.items:
@@ -97,9 +107,8 @@ class Undo:
         stuck = [item for item in proposal.items if item.outcome is None]
         self._settle((item, item.as_outcome("notLanded", note=REFUSED)) for item in stuck)
         by_hunk = {plan.edit.hunk: plan.edit for plan in plans}
-        return left + [
-            Undone(edit=by_hunk[item.undoes or ""], reason=_reason(item.outcome)) for item in proposal.items
-        ]
+        tried = [Undone(edit=by_hunk[item.undoes or ""], reason=_reason(item.outcome)) for item in proposal.items]
+        return lost + tried, left
 
     def _file(self, proposal: str, plans: Sequence[TakeBack]) -> FileUnderReview:
         first = plans[0]

@@ -12,7 +12,7 @@ from dsh_lsp.events import Ended, TurnEnd, TurnStart
 from dsh_lsp.lsp.actions import code_lenses, review_actions
 from dsh_lsp.workspace.edits import FileChange, FileDelete, FileEdit, FileRename
 from dsh_lsp.workspace.rope import Rope
-from tests.support.review_bench import Bench, play
+from tests.support.review_bench import SOON_S, Bench, play
 
 BEFORE = "one\ntwo\nthree\nfour\nfive\n"
 FILES = {"a.txt": BEFORE}
@@ -256,5 +256,35 @@ def test_an_edit_of_a_document_without_a_file_is_taken_back_while_it_is_open(roo
         bench.editor.close(uri)
         await anyio.sleep(0.1)
         assert await bench.rewind() == ["its document, which had no file, was closed"] * 2
+
+    play(root, story)
+
+
+@pytest.mark.parametrize("opens", [False, True], ids=["closed", "open"])
+@pytest.mark.parametrize("last_first", [False, True], ids=["down", "up"])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("a\n\nb\n\nc\n", "A\n\nB\n\nb\n\nC\n"),
+        ("a\na\na\nb\na\n", "a\nx\na\nb"),
+        ("b\n\na\nc\na\n\nb\n", "b\n\na\na\na\na\nx\n\nb\n"),
+    ],
+)
+def test_hunks_of_one_proposal_that_were_accepted_one_by_one_are_all_taken_back(
+    root, before: str, after: str, last_first: bool, opens: bool
+) -> None:
+    (root / "a.txt").write_text(before)
+
+    async def story(bench: Bench) -> None:
+        if opens:
+            await bench.open("a.txt")
+        bench.propose(await bench.edit("a.txt", after))
+        await anyio.sleep(0.5)
+        for item in sorted(bench.reviews.pending(), key=lambda one: one.hunk.span.start, reverse=last_first):
+            bench.reviews.accept([item.hunk.id], uri=None, edited={})
+            await anyio.sleep(SOON_S)
+        assert (root / "a.txt").read_text() == after
+        assert set(await bench.rewind()) == {None}
+        assert (root / "a.txt").read_text() == before
 
     play(root, story)
