@@ -90,10 +90,10 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
   }
 
   async #show(options: { uri?: string; preserveFocus?: boolean }): Promise<void> {
-    await this.#load();
+    const nothing = (await this.#load()) ? 'no edits wait for a review' : 'what waits does not fit the files here';
     const files = this.#filesOf(this.#store.session).filter(({ uri }) => (options.uri ?? uri) === uri);
     const asked = !options.preserveFocus; // else they come by themselves, and may have been decided meanwhile
-    if (files.length === 0 && asked) void vscode.window.showInformationMessage('DSH: no edits wait for a review.');
+    if (files.length === 0 && asked) void vscode.window.showInformationMessage(`DSH: ${nothing}.`);
     if (!asked && (files.length > 1 || !this.#isElsewhere())) return; // it would take the focus
     await this.#present(files, !asked, files.length > 1);
     this.#lenses.fire();
@@ -129,15 +129,16 @@ export class Reviews implements vscode.CodeLensProvider, vscode.Disposable {
     }, SOON_MS);
   }
 
-  /** Bring what the server says is pending into the proposals that are shown. */
-  async #load(): Promise<void> {
+  /** Bring what the server says is pending into the proposals that are shown; false if not all of it fits. */
+  async #load(): Promise<boolean> {
     for (let tries = 0; tries < TRIES; tries++) {
       const { session } = this.#store;
       const { files } = await this.#client.run('dsh.review.list', ofSession(session));
-      if (await this.#take(files, session)) return;
+      if (await this.#take(files, session)) return true;
       await new Promise((resolve) => setTimeout(resolve, TRY_AGAIN_MS)); // the user types: its places are not ours yet
     }
     this.#log.warn('some of the edits that wait do not fit the files as they are here');
+    return false;
   }
 
   async #take(files: ReviewFile[], session: string | undefined): Promise<boolean> {

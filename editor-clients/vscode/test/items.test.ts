@@ -16,3 +16,11 @@ test('what the user pointed at is folded, and what they wrote is not, their own 
   assert.match(pointed, /and say why\.<\/><details>.*From a\.py.*y = 2/s);
   assert.equal(pointed.indexOf('x = 1') < pointed.indexOf('<details>'), true);
 });
+
+test('a screen reader hears the end of a tool, and not each line that it tells on the way', () => {
+  const tool = { kind: 'tool' as const, callId: 'c', name: 'shell', arguments: '{}', title: 'pytest' };
+  const live = (element: unknown) => (element as { attributes: Map<string, string> }).attributes.get('aria-live');
+  assert.equal(live(draw({ ...tool, state: 'running', progress: 'one\ntwo' })), 'off');
+  assert.equal(live(draw({ ...tool, state: 'running' })), 'off');
+  assert.equal(live(draw({ ...tool, state: 'done', result: 'one\ntwo\n' })), undefined);
+});

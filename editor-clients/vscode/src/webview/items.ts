@@ -104,16 +104,16 @@ function drawTool(tool: ToolItem): HTMLElement {
     el('span', { class: 'sr' }, words),
   );
   const head: Child[] = [icon(KINDS[tool.card?.kind ?? 'generic'] ?? 'tools'), title];
+  const properties = {
+    class: `tool ${tool.state}`,
+    'aria-live': tool.state === 'running' ? 'off' : undefined, // its end is heard, and not each line on the way
+  };
   if (body.length === 0)
-    return el(
-      'div',
-      { class: `tool ${tool.state}` },
-      el('div', { class: 'tool-head' }, ...head, opener(tool.card), state),
-    );
+    return el('div', properties, el('div', { class: 'tool-head' }, ...head, opener(tool.card), state));
   const open = tool.card?.kind === 'todo' || tool.progress !== undefined;
   const details = el(
     'details',
-    { class: `tool ${tool.state}`, 'data-fold': tool.callId },
+    { ...properties, 'data-fold': tool.callId },
     el('summary', { class: 'tool-head' }, ...head, state),
     ...body,
   );
