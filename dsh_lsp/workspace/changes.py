@@ -149,10 +149,10 @@ def _check_plain(root: Path, name: str, real: Path) -> None:
     """Refuse what is no file of its own."""
     try:
         is_file = stat.S_ISREG(real.stat().st_mode)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise ToolError(f"{name} does not exist", code="NOT_FOUND") from error
+    except (FileNotFoundError, NotADirectoryError):
+        raise ToolError(f"{name} does not exist", code="NOT_FOUND") from None
     except OSError as error:
-        raise ToolError(f"{name} cannot be read: {error.strerror}", code="NOT_READABLE") from error
+        raise ToolError(f"{name} cannot be read: {error.strerror}", code="NOT_READABLE") from None
     if _is_link(root, name):
         raise ToolError(f"{name} is a symbolic link; the agent moves and deletes files alone", code="NOT_A_FILE")
     if not is_file:
