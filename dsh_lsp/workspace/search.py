@@ -29,7 +29,7 @@ from dsh_lsp.workspace.paths import is_inside, shown
 from dsh_lsp.workspace.port import Found, Match, OpenDocument, Query
 from dsh_lsp.workspace.ripgrep import kept, rules_of, search_files, search_text
 from dsh_lsp.workspace.threads import Stop, in_thread
-from dsh_lsp.workspace.walk import files, ignored, left_out
+from dsh_lsp.workspace.walk import check_folder, files, ignored, left_out
 from dsh_lsp.workspace.worker import run
 
 TIMEOUT_S: Final = 20.0
@@ -123,10 +123,9 @@ def _scope_of(root: Path, folder: Path, query: Query, documents: Sequence[OpenDo
     """Look at what there is. Blocks.
 
     Raises:
-        ToolError: `NOT_FOUND`, `BAD_PATTERN`.
+        ToolError: `NOT_FOUND`, `NOT_READABLE`, `BAD_PATTERN`.
     """
-    if not folder.is_dir():
-        raise ToolError(f"{query.path} is not a folder of the workspace", code="NOT_FOUND")
+    check_folder(folder, query.path)
     held = {}
     for document in documents:
         real = root / document.path

@@ -30,14 +30,28 @@ def list_folder(root: Path, folder: Path, *, limit: int, stop: Stop = never) -> 
     """List the files below a folder, until `stop` says that nobody waits. Blocks.
 
     Raises:
-        ToolError: `NOT_FOUND`.
+        ToolError: `NOT_FOUND`, `NOT_READABLE`.
     """
-    if not folder.is_dir():
-        name = os.path.relpath(folder, os.path.realpath(root))
-        raise ToolError(f"{name} is not a folder of the workspace", code="NOT_FOUND")
+    check_folder(folder, os.path.relpath(folder, os.path.realpath(root)))
     names = sorted(islice(files(root, folder, stop=stop), limit + 1))
     entries = tuple(Entry(path=shown(root, folder / name)) for name in names[:limit])
     return Listing(entries=entries, truncated=len(names) > limit)
+
+
+def check_folder(folder: Path, name: str) -> None:
+    """Refuse what is no folder; `name` is what errors call it. Blocks.
+
+    Raises:
+        ToolError: `NOT_FOUND`, `NOT_READABLE`.
+    """
+    try:
+        is_folder = stat.S_ISDIR(folder.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        is_folder = False
+    except OSError as error:
+        raise ToolError(f"{name} cannot be read: {error.strerror}", code="NOT_READABLE") from error
+    if not is_folder:
+        raise ToolError(f"{name} is not a folder of the workspace", code="NOT_FOUND")
 
 
 def files(root: Path, folder: Path, *, stop: Stop = never) -> Iterator[str]:

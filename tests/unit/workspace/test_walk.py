@@ -12,6 +12,7 @@ from subprocess import DEVNULL
 import anyio
 import pytest
 
+from dsh_lsp.errors import ToolError
 from dsh_lsp.workspace.port import OpenDocument, Query
 from dsh_lsp.workspace.ripgrep import ripgrep
 from dsh_lsp.workspace.search import search
@@ -177,6 +178,20 @@ def test_git_and_the_ignore_files_alone_leave_out_the_same(tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(os.name == "nt", reason="paths are shorter there")
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [("nowhere", "NOT_FOUND"), ("a.txt", "NOT_FOUND"), ("a.txt/b", "NOT_FOUND"), ("x" * 300, "NOT_READABLE")],
+)
+def test_what_is_no_folder_and_what_cannot_be_looked_at_are_told_in_words(
+    tmp_path: Path, name: str, code: str
+) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    with pytest.raises(ToolError) as refused:
+        list_folder(tmp_path, tmp_path / name, limit=10)
+    assert refused.value.code == code
+    assert name in str(refused.value)
+
+
 def test_folders_in_folders_without_end_are_walked(tmp_path: Path) -> None:
     root = tmp_path / "w"
     descriptor = os.open(tmp_path, os.O_RDONLY)
