@@ -17,9 +17,9 @@ SERVER = """
 asked = {}
 vim.lsp.config('dsh_lsp', { cmd = function(dispatchers)
   local token, has_ended
-  local function finish()
+  local function finish(signal)
     has_ended = true
-    dispatchers.on_exit(0, 0)
+    dispatchers.on_exit(0, signal or 0)
   end
   die = finish
   tell = function(value) dispatchers.notification('$/progress', { token = token, value = value }) end
@@ -249,3 +249,25 @@ def test_words_that_were_not_taken_come_back_to_an_input_area_that_was_wiped_out
     room.neovim.keys("<Esc>:Dsh<CR>")
     wait_for(lambda: "Precious words." in room.neovim.text(), "they are there")
     room.neovim.keys("<Esc>")
+
+
+def test_what_a_server_told_that_died_gives_way_to_what_is_in_its_log(room: Room) -> None:
+    turns = "return vim.tbl_map(function(one) return one.turn end, require('dsh.feed').view(...).turns)"
+    room.begin_session("one")
+    for session in ("one", "background"):
+        for seq, turn in ((3, 1), (7, 2), (9, 3)):  # the last two have come into no log
+            room.start_turn(session, seq, turn)
+    room.neovim.lua("die(9)")
+    wait_for(lambda: room.neovim.mode()["blocking"], "Neovim tells of the end too")
+    room.neovim.keys("<CR>")
+    room.neovim.command("Dsh restart")
+    assert room.neovim.lua(turns) == [1, 2, 3], "it can be read until then"
+    opening = ("dsh.session.open", {"session": "one", "after": -1})
+    wait_for(lambda: opening in room.asked(), "all is asked for")
+    for seq, turn in ((3, 1), (7, 4)):
+        room.start_turn("one", seq, turn)
+    room.answer(room.asked().index(opening) + 1, {"summary": {"session": "one"}, "lastSeq": 7})
+    room.start_turn("one", 8, 5)
+    wait_for(lambda: room.neovim.lua(turns) == [1, 4, 5], "what the log has is shown, and what follows it")
+    assert room.neovim.lua(turns, "background") == [], "it is told when it is opened next"
+    room.neovim.lua("vim.v.errmsg = ''")  # the end of the server is told as an error

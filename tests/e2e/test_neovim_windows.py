@@ -225,3 +225,12 @@ def test_a_document_of_the_server_can_be_read_again(desk: ClientDesk) -> None:
     for _ in range(2):
         desk.neovim.command(f"edit dsh:/session/{session}/transcript.md")
         wait_for(lambda: desk.neovim.text().endswith("The first answer.\n"), "it is read")
+
+
+def test_a_model_is_named_before_anything_was_asked(desk: ClientDesk) -> None:
+    desk.model.script(answer("It is me."))
+    desk.dsh("model deepseek-other")
+    wait_for(lambda: desk.status().get("model") == "deepseek-other", "it is set")
+    desk.dsh("ask Who are you?")
+    desk.wait_for_turns(1)
+    assert desk.model.requests[-1].body["model"] == "deepseek-other"

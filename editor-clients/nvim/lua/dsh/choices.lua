@@ -66,9 +66,16 @@ end
 
 local function set_model(name)
   local provider, model = name:match('^([^/]+)/(.+)$')
-  local told = feed.state.status or {}
-  provider = provider or (told.model or {}).provider or feed.view().provider
-  client.run(SERVER.model_set, { provider = provider, name = model or name, session = feed.state.session })
+  local function set(of)
+    client.run(SERVER.model_set, { provider = of, name = model or name, session = feed.state.session })
+  end
+  provider = provider or ((feed.state.status or {}).model or {}).provider or feed.view().provider
+  if provider then
+    return set(provider)
+  end
+  client.run(SERVER.status, nil, function(status) -- nothing was told yet
+    set(status.model.provider)
+  end)
 end
 
 local function pick_model()

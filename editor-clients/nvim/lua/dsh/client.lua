@@ -31,6 +31,7 @@ local token ---@type string
 local started = nil ---@type integer? id of the client, ready or not
 local given_up = {} ---@type table<integer, true> clients whose end nobody waits for
 local root = nil ---@type string? where the server runs, or ran last
+local torn = false -- what it told last may be in no log: the next server may tell other events by the same numbers
 local exit = nil ---@type { code: integer, signal: integer }?
 
 local function on_progress(err, params, context)
@@ -79,6 +80,7 @@ end
 local function take_end(code, signal)
   local asked = stopping or vim.v.exiting ~= vim.NIL or (code == 0 and signal == 0) -- it ends so when asked to
   forget_process()
+  torn = torn or code ~= 0 or signal ~= 0
   if not asked then
     state.ended = signal ~= 0 and ('signal %d'):format(signal) or ('exit code %d'):format(code)
     message.error(('the server has ended (%s); :Dsh restart goes on with the session'):format(state.ended))
@@ -198,8 +200,14 @@ function M.resume(client)
   if not state.session then
     return ready()
   end
-  local argument = { session = state.session, after = state.seqs[state.session] or -1 }
+  local after = not torn and state.seqs[state.session] or -1
+  if torn then
+    feed.begin_anew()
+  end
+  torn, state.replaying = false, torn
+  local argument = { session = state.session, after = after }
   M.send(client, protocol.COMMANDS.session_open, argument, function(failure)
+    state.replaying, state.replayed = false, nil
     if failure then
       message.warn(('the session could not be opened again: %s'):format(failure.message))
       state.session = nil
@@ -295,7 +303,7 @@ local function insist(client)
     client.rpc.terminate() -- `client:stop(true)` does nothing after a `client:stop()`
     after(function()
       given_up[client.id] = true
-      take_end(0, 0)
+      take_end(0, 9)
     end)
   end)
 end

@@ -151,6 +151,13 @@ function M.take_status(params)
   announce_waiting(before, params)
 end
 
+---Have all sessions told from their beginning when they are opened next; the current one shows until then.
+function M.begin_anew()
+  local id = state.session
+  state.views, state.seqs = { [id] = state.views[id] }, { [id] = state.seqs[id] }
+  state.replayed = id
+end
+
 ---Forget a session that is gone.
 ---@param id string
 function M.forget(id)
