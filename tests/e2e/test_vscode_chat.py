@@ -125,7 +125,10 @@ def test_the_view_keeps_its_place_while_more_comes(desk: Desk) -> None:
     gate.release()
     desk.wait_for_text("More 59.")
     assert log.evaluate("one => one.scrollTop") == 100
-    desk.chat.get_by_role("button", name="Latest").click()
+    latest, composer = desk.chat.get_by_role("button", name="Latest"), desk.chat.locator("#composer")
+    [above, below_it] = [one.evaluate("one => one.getBoundingClientRect().toJSON()") for one in (latest, composer)]
+    assert above["bottom"] <= below_it["top"], "it covers nothing of the input"
+    latest.click()
     below = "one => one.scrollHeight - one.scrollTop - one.clientHeight"
     wait_for(lambda: log.evaluate(below) < 5, "the end is shown")
 
@@ -147,6 +150,60 @@ def test_what_went_wrong_is_said_once_with_what_mends_it_and_tried_again_by_a_cl
     desk.wait_for_text("Done.")
     desk.wait_until_idle()
     assert len(desk.model.requests) == 3
+
+
+WORDS = """# A table
+
+| name | value |
+|--|--|
+| alpha | 12345 |
+| averylongnamewithoutanyspace | 1 |
+
+שלום עולם.
+"""
+LINES = """
+(element) => {
+  const range = document.createRange();
+  range.selectNodeContents(element);
+  const [text, box] = [range.getBoundingClientRect(), element.getBoundingClientRect()];
+  return { lines: range.getClientRects().length, isAtRight: text.left - box.left > box.right - text.right };
+}
+"""
+OUTSIDE = """
+() => [...document.querySelectorAll('#composer button, #log .review button, #log .turn-actions button')]
+  .filter((one) => one.checkVisibility())
+  .filter((one) => {
+    const { left, right, top, bottom } = one.getBoundingClientRect();
+    const seen = document.elementFromPoint((left + right) / 2, (top + bottom) / 2);
+    return left < 0 || right > innerWidth || !(one.contains(seen) || document.querySelector('#log').contains(one));
+  })
+  .map((one) => one.ariaLabel ?? one.textContent)
+"""
+
+
+def test_in_the_narrowest_side_bar_words_stay_whole_and_nothing_is_out_of_reach(desk: Desk) -> None:
+    side_bar = desk.page.locator(".part.sidebar")
+    box = side_bar.bounding_box()
+    assert box is not None
+    edge = box["x"] + box["width"]
+    desk.page.mouse.move(edge, 300)
+    desk.page.mouse.down()
+    desk.page.mouse.move(edge - 115, 300, steps=8)
+    desk.page.mouse.up()
+    wait_for(lambda: (side_bar.bounding_box() or box)["width"] < 200, "the side bar is narrow")
+    desk.model.script(
+        answer(WORDS, calls=[("edit_file", {"path": "calc.py", "old_text": "a - b", "new_text": "a + b"})])
+    )
+    desk.ask("Mend it.")
+    desk.wait_for_review()
+    body = desk.chat.locator("body")
+    desk.chat.locator(".review-waits").wait_for()
+    wait_for(lambda: body.evaluate(OUTSIDE) == [], "each button can be clicked")
+    assert desk.chat.locator("#log td", has_text="12345").evaluate(LINES)["lines"] == 1
+    assert desk.chat.locator("#log .markdown p", has_text="שלום").evaluate(LINES)["isAtRight"]
+    desk.chat.get_by_role("button", name="Reject All").click()
+    desk.wait_until_idle()
+    assert body.evaluate(OUTSIDE) == []
 
 
 # One input
