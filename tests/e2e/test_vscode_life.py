@@ -100,6 +100,7 @@ def test_a_window_that_is_reloaded_in_mid_turn_has_its_session_again(desk: Desk)
     desk.wait_until_idle()
     desk.ask("Begin.")
     wait_for(lambda: gate.reached, "the answer streams")
+    desk.wait_until_accepted()  # else the new page has the words still, and nobody to say that they were taken
     desk.window.forget_host()
     desk.page.reload()
     desk.window.wait_until_ready()
