@@ -43,6 +43,13 @@ def test_a_question_is_asked_and_answered_beside_the_file_and_the_cursor_stays(d
     assert desk.wait_for_turns(1) == "completed"
 
 
+def test_characters_that_neovim_does_not_take_stand_in_the_conversation_as_it_shows_them(desk: ClientDesk) -> None:
+    desk.model.script(answer("One\x00two", calls=[("read_file", {"path": "a\x00b"})]), answer("Done."))
+    desk.dsh("ask What is in calc.py?")
+    assert "One^@two" in desk.wait_for_chat("Done.")
+    assert desk.wait_for_turns(1) == "completed"
+
+
 def test_what_is_folded_unfolds_and_what_is_named_is_a_link(desk: ClientDesk) -> None:
     neovim = desk.neovim
     desk.model.script(LOOK, answer("See other.py:2 for more."))

@@ -346,12 +346,12 @@ def test_a_new_file_is_looked_at_beside_unsaved_text_that_may_not_be_hidden(desk
 
 def test_wide_characters_and_those_that_are_none_are_all_shown_in_a_narrow_window(desk: ClientDesk) -> None:
     wide = "\u65e5\u672c\u8a9e\u30c6\u30ad\u30b9\u30c8"
-    line = f"n\u00fcll = '{wide}' # \x00 cafe\u0301 \U0001f469\u200d\U0001f467 \U0010ffff"
+    line = f"n\u00fcll = '{wide}' # \x01 cafe\u0301 \U0001f469\u200d\U0001f467 \U0010ffff"
     desk.neovim.command("vertical 14split")
     call = ("write_file", {"path": "calc.py", "content": CALC.replace("    return a - b", line)})
     shown = desk.open_review(answer("Odd.", calls=[call]))
     words = "".join(row.removeprefix("\u21aa ") for row in shown)
-    assert words.replace(" ", "") == line.replace("\x00", "^@").replace(" ", "")
+    assert words.replace(" ", "") == line.replace("\x01", "^A").replace(" ", "")
     width = desk.neovim.lua("return vim.fn.getwininfo(vim.api.nvim_get_current_win())[1]")
     room = width["width"] - width["textoff"]
     assert all(desk.neovim.lua("return vim.fn.strdisplaywidth(...)", row) <= room for row in shown)
