@@ -302,13 +302,12 @@ def test_lines_above_the_first_one_are_seen(desk: ClientDesk) -> None:
     assert neovim.text() == '"""Sums."""\n\n' + CALC
 
 
-@pytest.mark.parametrize("pause", [0, 1])
+@pytest.mark.parametrize("pause", [0, 0.1, 0.3, 1])
 def test_a_file_that_is_closed_and_opened_again_has_its_hunks_and_their_keys(desk: ClientDesk, pause: int) -> None:
     neovim = desk.neovim
     desk.open_review()
     neovim.command("bdelete calc.py")
-    wait_for(lambda: not pause or "calc.py" not in str(neovim.screen), "it is closed")
-    time.sleep(pause)
+    time.sleep(pause)  # the server may have been asked what waits, or not
     neovim.command("edit calc.py")
     assert neovim.lua("return vim.fn.maparg('gha', 'n', false, true).desc or ''") == "dsh: accept this hunk"
     desk.wait_for_proposal("calc.py")

@@ -83,8 +83,6 @@ function M.files()
   return found
 end
 
--- Keys ----------------------------------------------------------------------------------------------------------
-
 ---Whether something proposed is text that can be changed before it lands.
 ---@param one dsh.Waiting
 function M.has_text(one)
@@ -143,9 +141,11 @@ end
 local function update_keys()
   local wanted = {}
   for _, one in ipairs(all()) do
-    local waits = one.kind ~= 'landed' and one.bufnr ~= nil and vim.api.nvim_buf_is_loaded(one.bufnr)
+    local has_own = one.kind == 'landed' or one.kind == 'create'
+    local bufnr = not has_own and buffers.of(one.uri) or one.bufnr -- it may have been opened since it was looked for
+    local waits = one.kind ~= 'landed' and bufnr ~= nil and vim.api.nvim_buf_is_loaded(bufnr)
     if waits or one.mark and marks.is_there(one.mark) then
-      wanted[one.bufnr] = true
+      wanted[bufnr] = true
     end
   end
   for bufnr, set in pairs(buffer_keys) do
