@@ -15,6 +15,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).parent.parent
 IN_CI = os.environ.get("CI") == "true"  # where an editor that is not there is a failure
@@ -186,12 +187,13 @@ def main() -> int:
 def run(check: Check, root: Path = ROOT) -> Result:
     """Run a check, and those of its tests that an editor's clock may have failed once more."""
     started = time.monotonic()
-    code = _command(check, check.arguments, root)
-    retried = _failed_tests(check, root) if check.drives_editor and code == TESTS_FAILED else []
-    if not 0 < len(retried) <= MAX_RETRIED:
-        return Result(check, code, time.monotonic() - started)
-    code = _command(check, (*check.arguments, "--last-failed"), root)
-    return Result(check, code, time.monotonic() - started, () if code else tuple(retried))
+    with TemporaryDirectory() as kept:  # what pytest keeps of this run, and of no other
+        arguments = (*check.arguments, "-o", f"cache_dir={kept}") if check.drives_editor else check.arguments
+        code = _command(check, arguments, root)
+        failed = _failed_tests(Path(kept)) if code == TESTS_FAILED else []
+        if 0 < len(failed) <= MAX_RETRIED:
+            code = _command(check, (*arguments, "--last-failed"), root)
+    return Result(check, code, time.monotonic() - started, () if code else tuple(failed))
 
 
 def _command(check: Check, arguments: tuple[str, ...], root: Path) -> int:
@@ -201,11 +203,11 @@ def _command(check: Check, arguments: tuple[str, ...], root: Path) -> int:
     return subprocess.run([sys.executable, *arguments], cwd=root, env=env, check=False).returncode
 
 
-def _failed_tests(check: Check, root: Path) -> list[str]:
-    """The tests of a check's files that failed when they were last run, as pytest keeps them."""
-    kept = root / ".pytest_cache/v/cache/lastfailed"
+def _failed_tests(cache: Path) -> list[str]:
+    """The tests that failed, as pytest keeps them."""
+    kept = cache / "v/cache/lastfailed"
     failed: list[str] = sorted(json.loads(kept.read_text())) if kept.exists() else []
-    return [test for test in failed if test.partition("::")[0] in check.arguments]
+    return failed
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from pathlib import Path
 
@@ -59,6 +60,9 @@ def test_a_test_of_an_editor_that_fails_is_tried_once_more(
     tmp_path: Path, drives_editor: bool, count: int, passes_at: int, code: int, flaky: tuple[str, ...], tries: int
 ) -> None:
     (tmp_path / "test_it.py").write_text(TRIED.format(count=count, passes_at=passes_at))
+    long_gone = tmp_path / ".pytest_cache/v/cache/lastfailed"
+    long_gone.parent.mkdir(parents=True)
+    long_gone.write_text(json.dumps({f"test_it.py::test_{number}": True for number in range(MAX_RETRIED)}))
     bare = (("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1"),)  # which starts in a fifth of the time
     result = run(Check("it", (*PYTEST, "test_it.py"), drives_editor=drives_editor, env=bare), tmp_path)
     assert (result.code, result.flaky) == (code, flaky)
