@@ -94,7 +94,7 @@ class _Chunk:
 class Rope:
     """One version of a text. Versions are equal when their characters are."""
 
-    __slots__ = ("_counts", "_ends", "_first_lines", "_offsets", "_sizes", "_text", "chunks")
+    __slots__ = ("_counts", "_ends", "_ends_before", "_first_lines", "_offsets", "_sizes", "_text", "chunks")
     __hash__ = None  # type: ignore[assignment]  # equal by what may be a long comparison
 
     def __init__(self, chunks: list[_Chunk], sizes: list[int], counts: list[int]) -> None:
@@ -105,6 +105,7 @@ class Rope:
         self._first_lines = list(accumulate(counts, initial=0))
         self._text: str | None = None
         self._ends: Counter[str] | None = None
+        self._ends_before: tuple[Counter[str], list[_Chunk], list[_Chunk]] | None = None  # chunks that went, and came
 
     @classmethod
     def of(cls, text: str) -> Rope:
@@ -169,9 +170,8 @@ class Rope:
 
     def has(self, piece: str) -> bool:
         """Whether a piece stands in the text. For few pieces: each chunk keeps those that it lacks."""
-        if piece and not _may_cross(piece):
-            return any(chunk.has(piece) for chunk in self.chunks)
-        return next(self.occurrences(piece), None) is not None
+        in_one = piece != "" and not _may_cross(piece)
+        return any(chunk.has(piece) for chunk in self.chunks) if in_one else next(self.occurrences(piece), -1) >= 0
 
     def _start_of(self, index: int, size: int) -> str:
         """Up to so many characters from the start of a chunk on."""
@@ -189,8 +189,7 @@ class Rope:
         It is the remainder of the text's bytes, read as one number, so that it is made of those of the chunks.
         """
         total = 1
-        for chunk in self.chunks:
-            value, factor = chunk.digest
+        for value, factor in (chunk.digest for chunk in self.chunks):
             total = (total * factor + value) % DIGEST_PRIME
         return f"{total:015x}"
 
@@ -219,7 +218,8 @@ class Rope:
     def line_ends(self) -> Counter[str]:
         """How often each line end occurs."""
         if self._ends is None:
-            self._ends = _line_ends(self.chunks)
+            before, gone, new = self._ends_before or (Counter[str](), [], self.chunks)
+            self._ends = before + _line_ends(new) - _line_ends(gone)
         return self._ends
 
     @property
@@ -317,7 +317,7 @@ class Rope:
             [*self._counts[:low], *counts, *self._counts[high + 1 :]],
         )
         if self._ends is not None:
-            after._ends = self._ends + _line_ends(chunks) - _line_ends(self.chunks[low : high + 1])
+            after._ends_before = self._ends, self.chunks[low : high + 1], chunks
         return after
 
     def _chunk_of_line(self, number: int) -> int:
