@@ -279,7 +279,7 @@ def _folders_of(path: Path) -> Iterator[None]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield
-    except BaseException:
+    except OSError:
         remove_folders(path, made)
         raise
 

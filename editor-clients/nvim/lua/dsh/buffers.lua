@@ -76,6 +76,14 @@ function M.is_document(bufnr)
   return name ~= '' and not name:match('^%a[%w+.-]+://')
 end
 
+---Whether a buffer holds text: a message with bytes that are none would be no message to the server.
+---@param bufnr integer
+function M.is_text(bufnr)
+  local text = table.concat(vim.api.nvim_buf_get_lines(bufnr, 0, -1, false), '\n')
+  local there = text:find('[\128-\255]') and vim.iconv(text, 'utf-8', 'utf-16le')
+  return not there or vim.iconv(there, 'utf-16le', 'utf-8') == text
+end
+
 ---The document that was shown last.
 ---@return integer? bufnr
 function M.last_document()

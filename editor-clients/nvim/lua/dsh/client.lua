@@ -172,17 +172,11 @@ function M.attach_all()
   end
 end
 
----Whether a buffer holds text: a message with bytes that are none would be no message to the server.
-local function is_text(bufnr)
-  local text = table.concat(vim.api.nvim_buf_get_lines(bufnr, 0, -1, false), '\n')
-  local there = text:find('[\128-\255]') and vim.iconv(text, 'utf-8', 'utf-16le')
-  return not there or vim.iconv(there, 'utf-16le', 'utf-8') == text
-end
-
 ---@param bufnr integer
 function M.attach(bufnr)
-  if state.client_id and require('dsh.buffers').is_document(bufnr) and is_text(bufnr) then
-    vim.lsp.buf_attach_client(bufnr, state.client_id)
+  local id, buffers = state.client_id, require('dsh.buffers')
+  if id and buffers.is_document(bufnr) and (vim.lsp.buf_is_attached(bufnr, id) or buffers.is_text(bufnr)) then
+    vim.lsp.buf_attach_client(bufnr, id)
   end
 end
 
