@@ -8,7 +8,7 @@
 import * as path from 'node:path';
 import * as vscode from 'vscode';
 import type { Chip } from './chat_messages.ts';
-import { movedRange } from './moved_range.ts';
+import { movedRange, type TextEdit } from './moved_range.ts';
 import type { Range } from './protocol.ts';
 
 const MAX_FOUND = 30;
@@ -35,14 +35,10 @@ export class Context implements vscode.Disposable {
   /** A document was edited: its parts move with their text; one that is deleted is none any more. */
   #follow({ document, contentChanges }: vscode.TextDocumentChangeEvent): void {
     const uri = document.uri.toString();
-    if (contentChanges.length === 0 || !this.chips.some(({ item }) => item.uri === uri)) return;
-    this.chips = this.chips.flatMap((chip): Chip[] => {
-      if (chip.item.uri !== uri) return [chip];
-      if (chip.item.range === undefined) return [documentChip(document)];
-      const range = movedRange(chip.item.range, contentChanges);
-      return range === undefined ? [] : [partChip(document, range)];
-    });
-    this.#changed.fire();
+    const here = this.chips.filter(({ item }) => item.uri === uri);
+    if (contentChanges.length === 0 || here.length === 0) return;
+    const gone = here.filter((chip) => !follow(chip, document, contentChanges));
+    if (here.some(({ item }) => item.range !== undefined)) this.clear(gone); // else nothing that shows has changed
   }
 
   #suggest(editor: vscode.TextEditor | undefined): void {
@@ -63,7 +59,7 @@ export class Context implements vscode.Disposable {
     this.#changed.fire();
   }
 
-  /** Forget what has been sent. */
+  /** Forget what has been sent, or is gone. */
   clear(sent: Chip[]): void {
     this.chips = this.chips.filter((chip) => !sent.includes(chip));
     this.#changed.fire();
@@ -134,6 +130,15 @@ export function fileChip(uri: vscode.Uri): Chip {
 export function documentChip(document: vscode.TextDocument): Chip {
   const chip = fileChip(document.uri);
   return document.uri.scheme === 'file' ? chip : { ...chip, item: { ...chip.item, text: document.getText() } };
+}
+
+/** Bring a chip up to an edit of its document, as the same one: it may be on its way. False if its part is gone. */
+function follow(chip: Chip, document: vscode.TextDocument, edits: readonly TextEdit[]): boolean {
+  const { range } = chip.item;
+  const place = range && movedRange(range, edits);
+  if (range !== undefined && place === undefined) return false;
+  Object.assign(chip, place === undefined ? documentChip(document) : partChip(document, place));
+  return true;
 }
 
 /** What is selected in an editor, whole lines where the selection spans several; undefined if nothing is. */

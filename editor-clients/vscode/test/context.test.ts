@@ -70,6 +70,26 @@ test('a part that was chosen stays the same text while its document is edited, u
   assert.deepEqual(chosen(context), []);
 });
 
+test('what was sent is forgotten, though its document is edited while it is on its way', async () => {
+  const document = await workspace.openTextDocument(Uri.file('/project/a.py'));
+  const context = new Context();
+  const chip = selectionChip({ document, selection: new Selection(1, 0, 1, 5) } as never);
+  if (chip) context.add(chip);
+  context.add(documentChip(document as never));
+  let told = 0;
+  const { chips } = context;
+  const listener = context.onDidChange(() => told++);
+  document.replace(new Range(0, 0, 0, 0), 'zero\n');
+  assert.equal(told, 1);
+  context.clear(chips);
+  assert.deepEqual(context.chips, []);
+  context.add(documentChip(document as never));
+  told = 0;
+  document.replace(new Range(0, 0, 0, 0), 'a key\n');
+  assert.equal(told, 0, 'a file is the same one, whatever is typed into it');
+  listener.dispose();
+});
+
 test('of a document that is no file the text goes along, as it reads when it is sent', async () => {
   const document = await workspace.openTextDocument({ content: 'one two\nthree\n' });
   const context = new Context();
